@@ -80,15 +80,14 @@ bt_memory_sizes bt_engine_measured(bt_engine *engine)
                              bt_live_host_bytes() - engine->host_baseline};
 }
 
-/* Kept states are copied to the device by the host, between programs. */
+/* Kept states are copied by the host, between programs. */
 bt_status bt_engine_device_bytes(const bt_engine *engine, bt_device_bytes *bytes)
 {
     size_t by_category[BT_CATEGORIES];
     BT_TRY(bt_instance_device_bytes(engine->context.instance, bytes));
     bt_persistent_bytes(&engine->context, by_category, NULL);
     bytes->variables += by_category[BT_TRAJECTORY];
-    bt_host_bytes(&engine->context, by_category, NULL);
-    bytes->host += by_category[BT_TRAJECTORY];
+    bytes->host = bt_host_planned(&engine->context) + bt_host_bytes(&engine->context, by_category, NULL);
     return BT_OK;
 }
 

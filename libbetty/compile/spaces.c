@@ -55,6 +55,7 @@ typedef struct pass {
     int64_t *readers;     /* steps, ascending; `count`: at the end */
     bool *away;           /* by reader: the value is away before it */
     bt_overlaps fetched;  /* what is copied back of variables: items are places, before which steps */
+    int64_t *stowed;      /* by assign: before which step its value goes out */
     move *moves;
     int64_t move_count, move_capacity;
 } pass;
@@ -86,8 +87,8 @@ static bt_status add_move(pass *p, bt_space to, int64_t before, const bt_node *n
     return BT_OK;
 }
 
-/* Readers from the k-th of the buffer on, up to the end, or the next one before which it comes back again. */
-static int64_t redirect(const pass *p, int64_t buffer, int64_t k, int64_t end, int64_t to)
+/* Readers from the k-th of the buffer on, up to `end`, read another one. */
+static void redirect(const pass *p, int64_t buffer, int64_t k, int64_t end, int64_t to)
 {
     for (; k < end; k++) {
         const int64_t s = p->readers[k];
@@ -103,7 +104,6 @@ static int64_t redirect(const pass *p, int64_t buffer, int64_t k, int64_t end, i
             look->at.buffer = look->at.buffer == buffer ? to : look->at.buffer;
         }
     }
-    return end;
 }
 
 /* Its readers from the k-th on, up to `end`, read a copy of what lies in the host's buffer `host`. */
@@ -275,9 +275,11 @@ static bt_status make_dense(pass *p, const bt_assign *assign)
     return BT_OK;
 }
 
-/* Behind who computes it, but a program reads every variable as it was at entry: behind the copies back, too. */
-static bt_status stow(pass *p, const bt_assign *assign)
+/* Behind who computes it, but a program reads every variable as it was at entry: behind the copies back, too; and
+ * behind what was assigned there before. */
+static bt_status stow(pass *p, int64_t i)
 {
+    const bt_assign *assign = &p->program->graph->assigns[i];
     bt_var *root = bt_var_root(assign->var);
     const size_t start = bt_var_start(assign->var), end = start + assign->var->bytes;
     const int64_t value = p->c->looks[assign->value->id].at.buffer;
@@ -288,8 +290,12 @@ static bt_status stow(pass *p, const bt_assign *assign)
         return BT_ERROR_MEMORY;
     int64_t before = p->made[value] + 1;
     bt_overlaps_find(&p->fetched, (uintptr_t)root, start, end);
-    for (int64_t i = 0; i < p->fetched.found_count; i++)
-        before = p->fetched.found[i] > before ? p->fetched.found[i] : before;
+    for (int64_t k = 0; k < p->fetched.found_count; k++)
+        before = p->fetched.found[k] > before ? p->fetched.found[k] : before;
+    for (int64_t k = 0; k < i; k++)
+        if (p->c->stowed[k] && p->stowed[k] > before && bt_var_overlap(assign->var, p->program->graph->assigns[k].var))
+            before = p->stowed[k];
+    p->stowed[i] = before;
     return add_move(p, BT_SPACE_HOST, before, assign->value->node, value, to);
 }
 
@@ -422,7 +428,8 @@ static bt_status prepare(pass *p)
     p->count = program->step_count;
     p->buffers = program->buffer_count;
     p->made = bt_region_alloc(p->region, (size_t)(p->buffers + 1) * sizeof *p->made);
-    if (!p->made)
+    p->stowed = bt_region_alloc(p->region, (size_t)(program->graph->assign_count + 1) * sizeof *p->stowed);
+    if (!p->made || !p->stowed)
         return BT_ERROR_MEMORY;
     for (int64_t b = 0; b < p->buffers; b++) {
         bt_buffer *buffer = &program->buffers[b];
@@ -446,7 +453,7 @@ static bt_status run(pass *p)
     bt_overlaps_sort(&p->fetched);
     for (int64_t i = 0; i < graph->assign_count; i++)
         if (p->c->stowed[i])
-            BT_TRY(stow(p, &graph->assigns[i]));
+            BT_TRY(stow(p, i));
     return p->move_count ? rebuild(p) : BT_OK;
 }
 

@@ -16,7 +16,7 @@ static void setup(void)
 {
     scene_begin(&s, BT_F64);
     options = bt_compile_defaults(&bt_backend_cpu()->kernels, 1);
-    options.overlap = true;
+    options.overlap = options.spaces = true;
 }
 
 static void teardown(void)
@@ -38,10 +38,11 @@ static void record(void)
 }
 
 static bool *const switches[] = {
-    NULL,           &options.simplify, &options.reassociate, &options.fuse,  &options.absorb,
-    &options.order, &options.rows,     &options.chain,       &options.merge, &options.overlap};
-static const bt_pass passes[] = {BT_PASSES,     BT_PASS_SIMPLIFY, BT_PASS_REASSOCIATE, BT_PASS_FUSE,  BT_PASS_ABSORB,
-                                 BT_PASS_ORDER, BT_PASS_ROWS,     BT_PASS_CHAIN,       BT_PASS_MERGE, BT_PASS_FLIGHT};
+    NULL,          &options.simplify, &options.reassociate, &options.fuse,    &options.absorb, &options.order,
+    &options.rows, &options.chain,    &options.merge,       &options.overlap, &options.spaces};
+static const bt_pass passes[] = {BT_PASSES,      BT_PASS_SIMPLIFY, BT_PASS_REASSOCIATE, BT_PASS_FUSE,
+                                 BT_PASS_ABSORB, BT_PASS_ORDER,    BT_PASS_ROWS,        BT_PASS_CHAIN,
+                                 BT_PASS_MERGE,  BT_PASS_FLIGHT,   BT_PASS_SPACES};
 
 START_TEST(each_can_be_switched_off)
 {

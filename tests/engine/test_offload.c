@@ -8,6 +8,7 @@
 #include "engine/session/session.h"
 #include "runtime/device_bytes.h"
 #include "support/far.h"
+#include "support/on_device.h"
 #include "support/suite.h"
 #include <stdio.h>
 #include <stdlib.h>
@@ -18,9 +19,12 @@
     "side.offload = optimizer, activations, trajectory\nengine.offload_unit = 64\nengine.offload_ahead = 1\n"
 
 typedef enum way { ONE, TWO, FAR } way; /* memories of the processor; the device's and the host's */
+static bool on_cuda;                    /* all of it: ONE is without offload there */
 
 static void go(way way)
 {
+    if (on_cuda)
+        return;
     unsetenv("BETTY_TEST_BACKEND");
     unsetenv("BETTY_SPACES");
     if (way == TWO)
@@ -73,7 +77,8 @@ static uint64_t run(const char *settings, const char *more, way way)
 START_TEST(the_same_bits)
 {
     const uint64_t one = run(variants[_i], "", ONE);
-    ck_assert_msg(run(variants[_i], EVERYTHING, ONE) == one, "another run where there is one memory");
+    if (!on_cuda)
+        ck_assert_msg(run(variants[_i], EVERYTHING, ONE) == one, "another run where there is one memory");
     ck_assert_msg(run(variants[_i], EVERYTHING, TWO) == one, "another run with two memories");
     ck_assert_msg(run(variants[_i], EVERYTHING, FAR) == one, "another run on the device");
     far_hurry(true);
@@ -261,8 +266,9 @@ START_TEST(every_optimizer)
     uint64_t hash[3];
     for (way way = ONE; way <= FAR; way++) {
         go(way);
-        bt_engine *engine =
-            only_engine(optimizers[_i], "only.offload = optimizer, activations\nengine.offload_unit = 5000\n");
+        bt_engine *engine = only_engine(
+            optimizers[_i],
+            on_cuda && way == ONE ? "" : "only.offload = optimizer, activations\nengine.offload_unit = 5000\n");
         levels_run(engine);
         hash[way] = levels_hash(engine, "only");
         ck_assert_int_eq(bt_engine_planned(engine).host > 0, way != ONE);
@@ -331,18 +337,21 @@ END_TEST
 int main(void)
 {
     Suite *suite = suite_create("offload");
+    on_cuda = device_backend() != NULL;
     TCase *tests = tcase_create("offload");
     tcase_add_checked_fixture(tests, resumable_enter, leave);
     tcase_add_loop_test(tests, the_same_bits, 0, VARIANTS);
     tcase_add_test(tests, without_a_plan);
-    tcase_add_test(tests, on_ranks);
+    if (!on_cuda)
+        tcase_add_test(tests, on_ranks);
     tcase_add_test(tests, resumed_elsewhere);
     tcase_add_loop_test(tests, bytes_of_both, 0, VARIANTS);
     tcase_add_test(tests, what_moves);
     tcase_add_loop_test(tests, every_optimizer, 0, OPTIMIZERS);
     tcase_add_test(tests, activations_of_a_chain);
     tcase_add_test(tests, state_in_pieces);
-    tcase_add_test(tests, one_memory);
+    if (!on_cuda)
+        tcase_add_test(tests, one_memory);
     suite_add_tcase(suite, tests);
     return run_suite(suite);
 }

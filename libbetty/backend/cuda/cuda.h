@@ -107,8 +107,8 @@ bt_status bt_cuda_send_staged(bt_cuda_queue *queue, void *far, const void *pinne
  * which joins it again with the last `meet`. */
 bt_status bt_cuda_lane_open(bt_cuda_queue *queue);
 void bt_cuda_lane_close(bt_cuda_queue *queue);
-bt_status bt_cuda_shift(void *queue, void *to, const void *from, size_t bytes, bool out, int64_t number);
-bt_status bt_cuda_meet(void *queue, int64_t number);
+bt_status bt_cuda_lane_move(void *queue, void *to, const void *from, size_t bytes, bool out, int64_t number);
+bt_status bt_cuda_lane_meet(void *queue, int64_t number);
 
 bool bt_cuda_answers(void); /* there is a device */
 int bt_cuda_chosen(void);   /* that of this process */

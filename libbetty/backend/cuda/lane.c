@@ -21,7 +21,7 @@ void bt_cuda_lane_close(bt_cuda_queue *queue)
         cudaStreamDestroy(queue->lane);
 }
 
-bt_status bt_cuda_shift(void *queue, void *to, const void *from, size_t bytes, bool out, int64_t number)
+bt_status bt_cuda_lane_move(void *queue, void *to, const void *from, size_t bytes, bool out, int64_t number)
 {
     bt_cuda_queue *q = queue;
     const enum cudaMemcpyKind kind = out ? cudaMemcpyDeviceToHost : cudaMemcpyHostToDevice;
@@ -34,7 +34,7 @@ bt_status bt_cuda_shift(void *queue, void *to, const void *from, size_t bytes, b
     return q->waits ? bt_cuda_try(cudaStreamSynchronize(q->lane), "copying") : BT_OK;
 }
 
-bt_status bt_cuda_meet(void *queue, int64_t number)
+bt_status bt_cuda_lane_meet(void *queue, int64_t number)
 {
     bt_cuda_queue *q = queue;
     q->fresh = true;
