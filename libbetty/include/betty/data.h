@@ -14,13 +14,25 @@ extern "C" {
 /* By name (fashion-mnist, mnist, cifar10, cifar100, a9a, ... or exported by a user) or path (IDX, CIFAR, CSV, libsvm,
  * texts with votes; plain or .gz; a file or a folder); split "train", "test" or, of texts and folders of images,
  * "valid". Images have image [h, w, channels] in 0..1 and label, those of CIFAR-100 also coarse; a folder of images is
- * SPLIT/CLASS/FILE, with files .png, .pgm or .ppm of one size, where the classes of train, sorted by name, are 0, 1,
- * ...; of a PNG 8 bits of each channel are taken, and no transparency. Tables have x [features] and y, in CSV the last
- * column, or the one named in "FILE.csv:COLUMN"; texts with the votes of labelling functions (semeval, trec) have x
- * [words], votes [functions] (a class or -1: none), counts [classes] of these votes, and the true label. A libsvm file
- * that counts features from 0, or has those of a line in any order, is opened as "FILE:from_zero", "FILE:any_order" or
- * "FILE:from_zero,any_order". Looked for from the working folder, in the INI file's, $BETTY_DATA and ./data. */
+ * SPLIT/CLASS/FILE, with files .jpg, .png, .pgm or .ppm of one size, where the classes of train, sorted by name, are 0,
+ * 1, ...; 16 bits per channel are rounded to 8, and transparency is left out. A folder of arrays, FIELD.npy or
+ * SPLIT/FIELD.npy, has a field for each, and stays in its files, which must not change meanwhile. Tables have x
+ * [features] and y, in CSV the last column, or the one named in "FILE.csv:COLUMN"; texts with the votes of labelling
+ * functions (semeval, trec) have x [words], votes [functions] (a class or -1: none), counts [classes] of these votes,
+ * and the true label. A libsvm file that counts features from 0, or has those of a line in any order, is opened as
+ * "FILE:from_zero", "FILE:any_order" or "FILE:from_zero,any_order". Looked for from the working folder, in the INI
+ * file's, $BETTY_DATA and ./data. */
 bt_dataset *bt_dataset_open(const char *name, const char *split);
+
+/* A folder of images of different sizes, each made a square: resized, so that its shorter side has `resize` pixels (the
+ * longer one as many as keep its shape, rounded down), and cut to the `crop` x `crop` pixels in its middle. Resizing is
+ * bilinear with antialiasing, to the byte that of Pillow. resize 0: only cut; crop 0: as `resize`; both 0: as they are.
+ * Other data sets fail where a size is asked for. */
+typedef struct bt_image_options {
+    int64_t resize, crop; /* up to 65536; crop is not more than resize */
+    bool colour; /* all have three channels; false: as many as the first one, which must not be less than others */
+} bt_image_options;
+bt_dataset *bt_dataset_images(const char *name, const char *split, const bt_image_options *options);
 
 /* Tables, the fields x [features] and y. These functions take the set over, also on failure, and return it; NULL:
  * failed. Columns of x by name, or by number from 1 as they are then; examples from <= i < to in the order of the file,
@@ -51,6 +63,11 @@ bt_dataset *bt_dataset_flip(bt_dataset *data, uint64_t seed);
 bt_dataset *bt_dataset_normalize(bt_dataset *data, bt_array mean, bt_array deviation);
 bt_dataset *bt_dataset_cutout(bt_dataset *data, int64_t size, uint64_t seed);
 
+/* Training at random sizes, before all others: a part of the image, of a share of its area between `least` and 1 and
+ * with sides of 3:4 to 4:3, anywhere in it, is resized to the whole, bilinear (Szegedy et al., "Going deeper with
+ * convolutions", CVPR 2015). Not together with bt_dataset_crop. */
+bt_dataset *bt_dataset_random_resized_crop(bt_dataset *data, double least, uint64_t seed);
+
 /* share * image + (1-share) * another example's image, which has been changed on its own; share is Beta(alpha, alpha).
  * The batch also has `other_label`, of that example, and `share`, [n]; in validation other_label is label, share is 1:
  * share * cross_entropy(logits, label) + (1-share) * cross_entropy(logits, other_label). */
@@ -78,6 +95,17 @@ typedef struct bt_dataset_def { /* a data set to be opened by name */
     const char *name;
     bt_dataset *(*open)(const char *split);
 } bt_dataset_def;
+
+/* Of a table whose target `y` says a class, such as -1 or 1: a further field `label`, 0, 1, ... for the different
+ * values of `train` in increasing order (taken over; NULL: of the set itself), which are the classes' names.
+ * BT_ERROR_DATA where an example is of none of them. */
+bt_dataset *bt_dataset_number_label(bt_dataset *data, bt_dataset *train);
+
+/* How many classes the field `label` (or `y` of a table) has: as many names as it has, or the largest label and 1,
+ * where labels are 0, 1, ...; 0 after a failure. The name of class k: its folder's; NULL: it has none. Owned by the
+ * set. */
+int64_t bt_dataset_classes(const bt_dataset *data);
+const char *bt_dataset_class_name(const bt_dataset *data, int64_t k);
 
 /* A batch drawn from a set also has `index`, each example's place in it. Fields are [n, ...]; n is the batch size, or
  * what is left for the last batch of an epoch; floating fields come in the precision of the problem. */
