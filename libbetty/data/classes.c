@@ -186,11 +186,10 @@ bt_dataset *bt_dataset_number_label(bt_dataset *data, bt_dataset *train)
     const bt_column *column = NULL;
     bt_classes c;
     bt_status status = bt_dataset_usable(function, data) && bt_dataset_usable(function, by) ? BT_OK : bt_error_status();
-    if (status == BT_OK && (bt_dataset_column(data, "label") || bt_dataset_column(by, "label")))
-        status = bt_fail(BT_ERROR_ARGUMENT, "%s: the data set has a field \"label\" already", function);
-    if (status == BT_OK)
+    const bool numbered = status == BT_OK && bt_dataset_column(data, "label");
+    if (status == BT_OK && !numbered)
         status = find_column(function, data, &column);
-    if (status == BT_OK && (status = bt_classes_find(function, by, &c)) == BT_OK) {
+    if (status == BT_OK && !numbered && (status = bt_classes_find(function, by, &c)) == BT_OK) {
         status = number_label(data, column, &c);
         bt_classes_free(&c);
     }

@@ -22,6 +22,7 @@ typedef struct bt_store {
     bool single;   /* scaled, in the place of floats: for the f32 nearest to x/255, in f64 too (narrow.c) */
     char **names;  /* of a table's columns, or of the classes 0, 1, ...; of bt_alloc; NULL: they have none */
     int64_t name_count;
+    int64_t below;         /* of the columns of sparse rows: how many there are; else 0 */
     int32_t *borders;      /* of the tokens of a text: where each source begins, and the end; NULL: it is none */
     char *note;            /* what a user should know of these values; NULL: nothing */
     bool told;             /* the note has been asked for */

@@ -137,8 +137,15 @@ enum { MOST_FIELDS = BT_TEXT_FIELDS };
 static const char *const image_fields[] = {"image", "label", "coarse"}, *const table_fields[] = {"x", "y"};
 
 /* The names of the fields that a set of such files has: `least` of them or more, up to `most`. */
-static const char *const *fields_of(const bt_found *found, int *least, int *most)
+static const char *const *fields_of(const bt_found *found, const char *target, int *least, int *most)
 {
+    format kind;
+    bt_libsvm_form form = {0};
+    if (found->kind == BT_FOUND_TABLE && target && tell_format(found->file, &kind) == BT_OK && kind == FORMAT_LIBSVM &&
+        bt_libsvm_form_of(found->file, target, &form) == BT_OK && form.sparse) {
+        *least = *most = BT_SPARSE_FIELDS;
+        return bt_sparse_fields;
+    }
     *least = found->kind == BT_FOUND_TEXTS ? BT_TEXT_FIELDS : 2;
     *most = found->kind == BT_FOUND_CIFAR ? BT_CIFAR_FIELDS : *least;
     return found->kind == BT_FOUND_TEXTS ? bt_text_fields : found->kind == BT_FOUND_TABLE ? table_fields : image_fields;
@@ -222,7 +229,7 @@ static bt_dataset *read_found(const bt_found *found, const char *split, const ch
     int count, most;
     if (found->kind == BT_FOUND_ARRAYS) /* whose memory is the kernel's, which shares it */
         return bt_read_arrays(found->file);
-    const char *const *names = fields_of(found, &count, &most);
+    const char *const *names = fields_of(found, target, &count, &most);
     bt_store *stores[MOST_FIELDS];
     bt_text key = {0};
     bt_dataset *data = NULL;

@@ -115,9 +115,13 @@ bt_dataset *bt_read_csv(const char *path, const char *target);
 typedef struct bt_libsvm_form {
     bool from_zero; /* features are counted from 0 */
     bool any_order; /* those of a line come in any order */
+    bool sparse;    /* rows are kept so: the fields of bt_sparse_fields */
 } bt_libsvm_form;
 bt_status bt_libsvm_form_of(const char *path, const char *words,
                             bt_libsvm_form *form); /* "from_zero,any_order"; NULL */
+
+enum { BT_SPARSE_FIELDS = 3 };
+extern const char *const bt_sparse_fields[BT_SPARSE_FIELDS];
 
 /* At least `features` wide. */
 bt_dataset *bt_read_libsvm(const char *path, bt_libsvm_form form, int64_t features);

@@ -20,7 +20,9 @@ extern "C" {
  * [features] and y, in CSV the last column, or the one named in "FILE.csv:COLUMN"; texts with the votes of labelling
  * functions (semeval, trec) have x [words], votes [functions] (a class or -1: none), counts [classes] of these votes,
  * and the true label. A libsvm file that counts features from 0, or has those of a line in any order, is opened as
- * "FILE:from_zero", "FILE:any_order" or "FILE:from_zero,any_order". Looked for from the working folder, in the INI
+ * "FILE:from_zero", "FILE:any_order" or "FILE:from_zero,any_order"; as "FILE:sparse" its rows stay sparse: not x, but
+ * x.value [k] and x.column [k], where k is the length of the longest, and shorter ones end with values of 0 in column 0
+ * (bt_field_matmul). Looked for from the working folder, in the INI
  * file's, $BETTY_DATA and ./data. */
 bt_dataset *bt_dataset_open(const char *name, const char *split);
 
@@ -98,7 +100,7 @@ typedef struct bt_dataset_def { /* a data set to be opened by name */
 
 /* Of a table whose target `y` says a class, such as -1 or 1: a further field `label`, 0, 1, ... for the different
  * values of `train` in increasing order (taken over; NULL: of the set itself), which are the classes' names.
- * BT_ERROR_DATA where an example is of none of them. */
+ * BT_ERROR_DATA where an example is of none of them. A set that has the field `label` stays as it is. */
 bt_dataset *bt_dataset_number_label(bt_dataset *data, bt_dataset *train);
 
 /* How many classes the field `label` (or `y` of a table) has: as many names as it has, or the largest label and 1,
@@ -110,6 +112,9 @@ const char *bt_dataset_class_name(const bt_dataset *data, int64_t k);
 /* A batch drawn from a set also has `index`, each example's place in it. Fields are [n, ...]; n is the batch size, or
  * what is left for the last batch of an epoch; floating fields come in the precision of the problem. */
 bt_tensor *bt_field(const bt_batch *batch, const char *name, ...) BT_FORMAT(2, 3); /* traced; name: format */
+/* Traced: the product of a table's field with weight [features, m] or [features]: [n, m] or [n]. Of one that is kept
+ * sparse, which has FIELD.value and FIELD.column in its place, the sum over j of value[i, j] weight[column[i, j]]. */
+bt_tensor *bt_field_matmul(const bt_batch *batch, const char *name, bt_tensor *weight);
 int64_t bt_batch_count(const bt_batch *batch); /* host: how many examples; 1 if no field counts */
 bt_batch *bt_batch_new(void);
 bt_status bt_batch_set(bt_batch *batch, const char *field, bt_array values); /* copied */

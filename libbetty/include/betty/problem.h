@@ -70,6 +70,8 @@ bt_problem *bt_peer(bt_problem *self, const char *name); /* the problem of that 
 void *bt_user(bt_problem *self);                         /* what bt_engine_use was given */
 uint64_t bt_seed(bt_problem *self);                      /* the engine's seed */
 int64_t bt_data_dim(bt_problem *self, const char *field, int axis); /* of its training data; axis 0: the examples */
+bool bt_data_has(bt_problem *self, const char *field);              /* whether they have it; false after a failure */
+int64_t bt_data_classes(bt_problem *self); /* how many they have: bt_dataset_classes; 1 after a failure */
 
 /* The problem's own INI keys, with default and range (ends included). A key that nothing asks for is an error, so each
  * must be asked for while the problem is set up (configure_..., traced callbacks); from then on, anywhere. A text whose
