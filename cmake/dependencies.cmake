@@ -7,6 +7,7 @@ set(THREADS_PREFER_PTHREAD_FLAG ON)
 find_package(Threads REQUIRED)
 find_package(ZLIB REQUIRED)
 find_package(PNG 1.6 REQUIRED)
+find_package(JPEG REQUIRED)
 find_package(PkgConfig REQUIRED)
 pkg_check_modules(JANSSON REQUIRED IMPORTED_TARGET jansson)
 pkg_check_modules(UTF8PROC REQUIRED libutf8proc)
@@ -22,8 +23,8 @@ add_library(betty_iniparser INTERFACE)
 target_include_directories(betty_iniparser SYSTEM INTERFACE ${INIPARSER_INCLUDE_DIR})
 target_link_libraries(betty_iniparser INTERFACE ${INIPARSER_LIBRARY})
 
-target_link_libraries(betty_dependencies INTERFACE PkgConfig::JANSSON ${UTF8PROC_LINK_LIBRARIES} betty_iniparser PNG::PNG ZLIB::ZLIB Threads::Threads ${CMAKE_DL_LIBS} m)
-string(APPEND betty_private_libs "-ljansson -lutf8proc -liniparser -lpng -lz -lpthread -ldl -lm")
+target_link_libraries(betty_dependencies INTERFACE PkgConfig::JANSSON ${UTF8PROC_LINK_LIBRARIES} betty_iniparser JPEG::JPEG PNG::PNG ZLIB::ZLIB Threads::Threads ${CMAKE_DL_LIBS} m)
+string(APPEND betty_private_libs "-ljansson -lutf8proc -liniparser -ljpeg -lpng -lz -lpthread -ldl -lm")
 
 # Ranks on several machines. Without it betty-run has ranks on one.
 add_library(betty_mpi INTERFACE)

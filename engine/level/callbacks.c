@@ -70,23 +70,38 @@ uint64_t bt_seed(bt_problem *self)
     return bt_usable(self, "bt_seed") && self->context->settings ? (uint64_t)self->context->settings->seed : 0;
 }
 
+/* The training data, opened if need be; NULL: there are none, or a failure. */
+static const bt_dataset *train_data(bt_problem *self, const char *function, const char *field)
+{
+    if (!bt_usable(self, function))
+        return NULL;
+    if (!field)
+        bt_fail(BT_ERROR_ARGUMENT, "%s: %s: the field is NULL", self->name, function);
+    else if (!self->train && !self->def->configure_train_data)
+        bt_fail(BT_ERROR_ARGUMENT, "%s: %s needs configure_train_data", self->name, function);
+    else if (bt_problem_open_set(self, BT_TRAIN) == BT_OK)
+        return self->train_data ? self->train_data : self->train ? bt_loader_data(self->train->loader) : NULL;
+    return NULL;
+}
+
+bool bt_data_has(bt_problem *self, const char *field)
+{
+    const bt_dataset *data = train_data(self, "bt_data_has", field);
+    return data && bt_dataset_field_dim(data, field, 0) >= 0;
+}
+
+int64_t bt_data_classes(bt_problem *self)
+{
+    const bt_dataset *data = train_data(self, "bt_data_classes", "label");
+    const int64_t classes = data ? bt_dataset_classes(data) : 0;
+    return classes > 0 ? classes : 1;
+}
+
 int64_t bt_data_dim(bt_problem *self, const char *field, int axis)
 {
-    if (!bt_usable(self, "bt_data_dim"))
+    const bt_dataset *data = train_data(self, "bt_data_dim", field);
+    if (!data && bt_error_status() != BT_OK)
         return 1;
-    if (!field) {
-        bt_fail(BT_ERROR_ARGUMENT, "%s: bt_data_dim: the field is NULL", self->name);
-        return 1;
-    }
-    if (!self->train && !self->def->configure_train_data) {
-        bt_fail(BT_ERROR_ARGUMENT, "%s: bt_data_dim needs configure_train_data", self->name);
-        return 1;
-    }
-    if (bt_problem_open_set(self, BT_TRAIN) != BT_OK)
-        return 1;
-    const bt_dataset *data = self->train_data ? self->train_data
-                             : self->train    ? bt_loader_data(self->train->loader)
-                                              : NULL;
     int64_t size = data ? bt_dataset_field_dim(data, field, axis) : 0;
     if (size < 1) {
         bt_fail(BT_ERROR_DATA, "%s: the training data have no field `%s` with an axis %d", self->name, field, axis);

@@ -85,17 +85,42 @@ static double place_of(const bt_batch *batch, int64_t i, int64_t seen)
     return (double)(seen + i);
 }
 
-static void write_header(const bt_capture *capture, bt_table *table)
+/* Where the classes have names, a number for each class is told by that name. */
+static bool is_by_class(const bt_captured *item, const bt_dataset *data)
 {
-    char name[160];
+    return item->width > 1 && item->width == bt_dataset_names(data);
+}
+
+static bt_status write_header(const bt_capture *capture, const bt_dataset *data, bt_table *table)
+{
     bt_table_name(table, "index");
     for (int i = 0; i < capture->count; i++)
         for (int64_t k = 0; k < capture->items[i].width; k++) {
-            snprintf(name, sizeof name, capture->items[i].width > 1 ? "%s.%lld" : "%s", capture->items[i].name,
-                     (long long)k);
+            const bt_captured *item = &capture->items[i];
+            char *name = is_by_class(item, data) ? bt_string("%s.%s", item->name, bt_dataset_class_name(data, k))
+                         : item->width > 1       ? bt_string("%s.%lld", item->name, (long long)k)
+                                                 : bt_string("%s", item->name);
+            if (!name)
+                return BT_ERROR_MEMORY;
             bt_table_name(table, name);
+            bt_free(name);
         }
     bt_table_end_row(table);
+    return BT_OK;
+}
+
+/* A row's numbers; an integer that stands alone is a class, if there is one of that number with a name. */
+static void write_numbers(const bt_capture *capture, const bt_dataset *data, const double *values, bt_table *table)
+{
+    for (int i = 0; i < capture->count; i++)
+        for (int64_t k = 0; k < capture->items[i].width; k++, values++) {
+            const bt_captured *item = &capture->items[i];
+            const char *name = item->integer && item->width == 1 ? bt_dataset_class_name(data, (int64_t)*values) : NULL;
+            if (name)
+                bt_table_name(table, name);
+            else
+                bt_table_number(table, *values);
+        }
 }
 
 static int64_t width_of(const bt_capture *capture)
@@ -106,6 +131,11 @@ static int64_t width_of(const bt_capture *capture)
     return width;
 }
 
+static const bt_dataset *data_of(const bt_problem *problem)
+{
+    return problem->valid ? bt_loader_data(problem->valid->loader) : NULL;
+}
+
 static bt_status write_batch(bt_problem *problem, const bt_batch *batch, int64_t width, int64_t seen, bt_table *table)
 {
     const int64_t count = bt_batch_count(batch);
@@ -114,8 +144,7 @@ static bt_status write_batch(bt_problem *problem, const bt_batch *batch, int64_t
         values ? bt_eval(problem, bt_capture_table, batch, BT_ARRAY(values, count, width)) : BT_ERROR_MEMORY;
     for (int64_t i = 0; status == BT_OK && i < count; i++) {
         bt_table_number(table, place_of(batch, i, seen));
-        for (int64_t k = 0; k < width; k++)
-            bt_table_number(table, values[i * width + k]);
+        write_numbers(problem->context->capture, data_of(problem), values + i * width, table);
         bt_table_end_row(table);
     }
     bt_free(values);
@@ -140,8 +169,7 @@ static bt_status write_rows(bt_problem *problem, const char *path, bool *wrote)
     bt_table *table = bt_table_open(path);
     if (!table)
         return BT_ERROR_MEMORY;
-    write_header(capture, table);
-    bt_status status = BT_OK;
+    bt_status status = write_header(capture, data_of(problem), table);
     for (int64_t i = 0; status == BT_OK && (batch = bt_valid_batch(problem, i)) != NULL; i++) {
         status = write_batch(problem, batch, width, seen, table);
         seen += bt_batch_count(batch);

@@ -39,6 +39,7 @@ static bt_status add(bt_tracing *tracing, const bt_problem *owner, const char *n
         return bt_fail(BT_ERROR_ARGUMENT, "%s: the name \"%.40s...\" is too long", owner->name, name);
     item->value = value;
     item->width = bt_tensor_count(value) / tracing->count;
+    item->integer = !bt_dtype_floats(value->dtype) && value->dtype != BT_BOOL;
     item->metric = metric;
     capture->count++;
     return BT_OK;

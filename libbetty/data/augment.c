@@ -13,7 +13,10 @@ void bt_augment_free(bt_augment *a)
     bt_free(a);
 }
 
-bool bt_augment_is_random(const bt_augment *a) { return a && (a->padding || a->flip || a->hole || a->alpha != 0); }
+bool bt_augment_is_random(const bt_augment *a)
+{
+    return a && (a->padding || a->flip || a->hole || a->alpha != 0 || a->least != 0);
+}
 
 /* Of all that a batch's values depend on, besides the values of the set. */
 uint64_t bt_augment_hash(const bt_augment *a, uint64_t hash)
@@ -21,7 +24,11 @@ uint64_t bt_augment_hash(const bt_augment *a, uint64_t hash)
     const int64_t numbers[] = {a->padding, a->flip, a->hole};
     hash = bt_hash(hash, numbers, sizeof numbers);
     hash = bt_hash(hash, &a->alpha, sizeof a->alpha);
-    hash = bt_hash(hash, a->seeds, sizeof a->seeds);
+    hash = bt_hash(hash, a->seeds, BT_ZOOM * sizeof a->seeds[0]);
+    if (a->least != 0) { /* so that sets without it have the hashes that they have had before there was one */
+        hash = bt_hash(hash, &a->least, sizeof a->least);
+        hash = bt_hash(hash, &a->seeds[BT_ZOOM], sizeof a->seeds[0]);
+    }
     const size_t pixel = (size_t)a->channels * sizeof(double); /* the rest of the row repeats it */
     for (int k = 0; k < 2 && a->linear[0]; k++)
         hash = bt_hash(hash, (const double *)a->linear[0] + k * a->row, pixel);
@@ -76,10 +83,35 @@ static bool is_first(const char *function, bool before)
     return !before;
 }
 
+/* Both move the image. */
+static bool is_alone(const char *function, bool other)
+{
+    if (other)
+        bt_fail(BT_ERROR_ARGUMENT, "%s: a set has bt_dataset_crop or bt_dataset_random_resized_crop, not both",
+                function);
+    return !other;
+}
+
+bt_dataset *bt_dataset_random_resized_crop(bt_dataset *data, double least, uint64_t seed)
+{
+    static const char function[] = "bt_dataset_random_resized_crop";
+    bt_augment *a = augment_of(function, data);
+    bool good = a && is_first(function, a->least != 0) && is_alone(function, a->padding);
+    if (good && !(least > 0 && least <= 1)) {
+        bt_fail(BT_ERROR_ARGUMENT, "%s: found a least share of %g; expected more than 0, up to 1", function, least);
+        good = false;
+    }
+    if (good) {
+        a->least = least;
+        a->seeds[BT_ZOOM] = seed;
+    }
+    return done(data, good);
+}
+
 bt_dataset *bt_dataset_crop(bt_dataset *data, int64_t padding, uint64_t seed)
 {
     bt_augment *a = augment_of("bt_dataset_crop", data);
-    bool good = a && is_first("bt_dataset_crop", a->padding);
+    bool good = a && is_first("bt_dataset_crop", a->padding) && is_alone("bt_dataset_crop", a->least != 0);
     int64_t most = !a ? 0 : a->height < a->width ? a->height : a->width;
     if (good && (padding < 1 || padding > most || padding > BT_MAX_PADDING)) {
         bt_fail(BT_ERROR_ARGUMENT, "bt_dataset_crop: found padding %lld; expected 1 to %lld pixels", (long long)padding,

@@ -2,6 +2,7 @@
 #include "data/dataset.h"
 
 #include "graph/graph.h"
+#include "ops/ops.h"
 #include "runtime/store.h"
 #include <string.h>
 
@@ -223,4 +224,40 @@ bt_tensor *bt_field(const bt_batch *batch, const char *name, ...)
     if (x->batch_axis < 0 && bt_batch_counts(batch, &field->array))
         x->batch_axis = 0;
     return bt_dtype_floats(x->dtype) ? bt_as(x, bt_trace_now()->dtype) : x;
+}
+
+/* ---- products with rows that may be sparse ---- */
+
+/* The rows of the matrix that they name, times their numbers: a gather, a product and a sum, so that it has their
+ * derivatives, of any order, and their kernels. With one column it takes no more than the numbers themselves. */
+static bt_tensor *sparse_matmul(bt_tensor *value, bt_tensor *column, bt_tensor *weight)
+{
+    if (bt_poisoned(value) || bt_poisoned(column) || bt_poisoned(weight))
+        return bt_poisoned(value) ? value : bt_poisoned(column) ? column : weight;
+    if (value->rank != 2 || column->rank != 2 || value->dims[1] != column->dims[1] || weight->rank < 1 ||
+        weight->rank > 2) {
+        char a[256], b[256], c[256];
+        return bt_trace_poison(BT_ERROR_SHAPE,
+                               "bt_field_matmul: found values of shape %s, columns of %s, a matrix of %s; expected "
+                               "[n, k], [n, k] and [columns, m] or [columns]",
+                               bt_shape_text(a, value->rank, value->dims), bt_shape_text(b, column->rank, column->dims),
+                               bt_shape_text(c, weight->rank, weight->dims));
+    }
+    bt_tensor *rows = bt_gather(weight, column); /* [n, k] or [n, k, m] */
+    return bt_sum(bt_mul(rows, weight->rank == 2 ? bt_unsqueeze(value, 2) : value), 1);
+}
+
+bt_tensor *bt_field_matmul(const bt_batch *batch, const char *name, bt_tensor *weight)
+{
+    if (!batch || !name || !weight)
+        return bt_trace_poison(BT_ERROR_ARGUMENT, "bt_field_matmul: the %s is NULL",
+                               !batch  ? "batch"
+                               : !name ? "name"
+                                       : "weight");
+    char *value = find(batch, name) ? NULL : bt_string("%s.value", name);
+    const bool sparse = value && find(batch, value);
+    bt_free(value);
+    if (!sparse)
+        return bt_matmul(bt_field(batch, "%s", name), weight);
+    return sparse_matmul(bt_field(batch, "%s.value", name), bt_field(batch, "%s.column", name), weight);
 }

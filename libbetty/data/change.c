@@ -2,7 +2,8 @@
  * seeds, its epoch and its place alone: not of the batch it comes in, nor of the thread.
  *
  * Crops and flips of CIFAR: He et al., "Deep residual learning for image recognition" (CVPR 2016). Cutout: DeVries and
- * Taylor (2017). Mixup: Zhang et al. (ICLR 2018); here each example has its own share and partner. */
+ * Taylor (2017). Mixup: Zhang et al. (ICLR 2018); here each example has its own share and partner. Random resized
+ * crops: Szegedy et al. (CVPR 2015), with the sides and the ten trials of torchvision. */
 #include "base/random.h"
 #include "base/team.h"
 #include "data/dataset.h"
@@ -69,6 +70,7 @@ typedef struct changes { /* of one image */
     int64_t dy, dx;      /* pixel (y, x) is that of (y + dy, x + dx), or 0 outside */
     bool flip;
     int64_t top, bottom, left, right; /* the hole */
+    int64_t y, x, height, width;      /* the part that is resized to the whole; height 0: none is */
 } changes;
 
 static void clip(int64_t centre, int64_t hole, int64_t size, int64_t *from, int64_t *to)
@@ -76,6 +78,29 @@ static void clip(int64_t centre, int64_t hole, int64_t size, int64_t *from, int6
     int64_t first = centre - hole / 2, end = first + hole;
     *from = first < 0 ? 0 : first;
     *to = end > size ? size : end;
+}
+
+/* In ten trials; then the largest part in the middle that has such sides. */
+static void draw_part(const bt_augment *a, const example *e, changes *drawn)
+{
+    const double narrowest = 3.0 / 4, widest = 4.0 / 3, area = (double)(a->height * a->width);
+    bt_random random = numbers_for(a, BT_ZOOM, e);
+    for (int trial = 0; trial < 10; trial++) {
+        const double part = area * (a->least + (1 - a->least) * bt_random_unit(&random));
+        const double sides = narrowest * pow(widest / narrowest, bt_random_unit(&random));
+        drawn->width = llround(sqrt(part * sides));
+        drawn->height = llround(sqrt(part / sides));
+        if (drawn->width > 0 && drawn->width <= a->width && drawn->height > 0 && drawn->height <= a->height) {
+            drawn->y = bt_random_below(&random, (uint32_t)(a->height - drawn->height) + 1);
+            drawn->x = bt_random_below(&random, (uint32_t)(a->width - drawn->width) + 1);
+            return;
+        }
+    }
+    const double whole = (double)a->width / (double)a->height;
+    drawn->width = whole > widest ? llround((double)a->height * widest) : a->width;
+    drawn->height = whole < narrowest ? llround((double)a->width / narrowest) : a->height;
+    drawn->y = (a->height - drawn->height) / 2;
+    drawn->x = (a->width - drawn->width) / 2;
 }
 
 static changes draw_changes(const bt_augment *a, const example *e)
@@ -87,6 +112,8 @@ static changes draw_changes(const bt_augment *a, const example *e)
         drawn.dy = (int64_t)bt_random_below(&random, ways) - a->padding;
         drawn.dx = (int64_t)bt_random_below(&random, ways) - a->padding;
     }
+    if (a->least != 0)
+        draw_part(a, e, &drawn);
     if (a->flip) {
         bt_random random = numbers_for(a, BT_FLIP, e);
         drawn.flip = bt_random_below(&random, 2);
@@ -100,6 +127,18 @@ static changes draw_changes(const bt_augment *a, const example *e)
 }
 
 /* ---- pixels ---- */
+
+typedef struct near { /* which pixels of a line of the part one of the whole lies between */
+    int64_t first, second;
+    double share; /* of the second */
+} near;
+
+static near near_to(int64_t i, int64_t whole, int64_t part)
+{
+    const double at = ((double)i + 0.5) * (double)part / (double)whole - 0.5, low = floor(at);
+    const int64_t first = (int64_t)low, second = first + 1;
+    return (near){first < 0 ? 0 : first, second < part ? second : part - 1, at - low};
+}
 
 enum { BLOCK = 16 }; /* loops of a fixed length are vectorised */
 
@@ -132,6 +171,23 @@ enum { BLOCK = 16 }; /* loops of a fixed length are vectorised */
                     image[i + k] = image[i + k] * scale[i + k] + shift[i + k];                                         \
             for (; i < a->row; i++)                                                                                    \
                 image[i] = image[i] * scale[i] + shift[i];                                                             \
+        }                                                                                                              \
+    }                                                                                                                  \
+    /* Between the two nearest pixels each way, those at the border of the part standing for what is outside of it. */ \
+    static void zoom_##suffix(const T *restrict from, const bt_augment *a, const changes *how, T *restrict to)         \
+    {                                                                                                                  \
+        for (int64_t y = 0; y < a->height; y++) {                                                                      \
+            const near rows = near_to(y, a->height, how->height);                                                      \
+            const T *upper = from + (how->y + rows.first) * a->row, *lower = from + (how->y + rows.second) * a->row;   \
+            for (int64_t x = 0; x < a->width; x++) {                                                                   \
+                const near at = near_to(x, a->width, how->width);                                                      \
+                const int64_t left = (how->x + at.first) * a->channels, right = (how->x + at.second) * a->channels;    \
+                for (int64_t k = 0; k < a->channels; k++) {                                                            \
+                    const double above = upper[left + k] + at.share * ((double)upper[right + k] - upper[left + k]),    \
+                                 below = lower[left + k] + at.share * ((double)lower[right + k] - lower[left + k]);    \
+                    *to++ = (T)(above + rows.share * (below - above));                                                 \
+                }                                                                                                      \
+            }                                                                                                          \
         }                                                                                                              \
     }                                                                                                                  \
     static void blend_##suffix(T *restrict image, const T *restrict other, T share, int64_t count)                     \
@@ -180,13 +236,27 @@ static void cut_out(const bt_augment *a, const changes *how, size_t item, char *
         blacken(to, y * a->row + how->left * a->channels, (how->right - how->left) * a->channels, item);
 }
 
-/* One image, as a batch has it; without chance, only normalised. */
-static void make_image(const bt_dataset *set, const example *e, bool chance, bt_dtype dtype, void *to)
+static void zoom(const bt_augment *a, const bt_store *store, const char *from, const changes *how, bt_dtype dtype,
+                 void *whole, void *to)
+{
+    const size_t off = (size_t)(how->y * a->row), bytes = bt_dtype_size(dtype);
+    bt_gather_convert(store, from + off * bt_dtype_size(store->array.dtype), how->height * a->row, dtype,
+                      (char *)whole + off * bytes);
+    if (dtype == BT_F64)
+        zoom_f64(whole, a, how, to);
+    else
+        zoom_f32(whole, a, how, to);
+}
+
+/* One image, as a batch has it; without chance, only normalised. The scratch memory is for one image as it was. */
+static void make_image(const bt_dataset *set, const example *e, bool chance, bt_dtype dtype, void *to, void *scratch)
 {
     const bt_augment *a = set->augment;
     const bt_column *column = &set->columns[a->image];
     const changes how = chance ? draw_changes(a, e) : (changes){0};
-    if (how.dy || how.dx)
+    if (how.height)
+        zoom(a, column->store, bt_gather_row(column, e->place), &how, dtype, scratch, to);
+    else if (how.dy || how.dx)
         crop(a, column->store, bt_gather_row(column, e->place), &how, dtype, to);
     else
         bt_gather_convert(column->store, bt_gather_row(column, e->place), column->store->row_items, dtype, to);
@@ -204,27 +274,35 @@ static void make_image(const bt_dataset *set, const example *e, bool chance, bt_
     cut_out(a, &how, bt_dtype_size(dtype), to);
 }
 
-static void mix(const bt_dataset *set, const example *e, bt_dtype dtype, void *to, void *scratch)
+/* How much memory one image takes. */
+static size_t image_room(const bt_augment *a, bt_dtype dtype)
+{
+    return bt_align_up((size_t)(a->height * a->row) * bt_dtype_size(dtype));
+}
+
+/* The first half of the scratch memory is for an image as it was, the second for the partner. */
+static void mix(const bt_dataset *set, const example *e, bt_dtype dtype, void *to, char *scratch)
 {
     example partner = {.is_partner = true, .moment = e->moment};
     double share = draw_partner(set, e, &partner.place);
     int64_t count = set->columns[set->augment->image].store->row_items;
-    make_image(set, &partner, true, dtype, scratch);
+    char *other = scratch + image_room(set->augment, dtype);
+    make_image(set, &partner, true, dtype, other, scratch);
     if (dtype == BT_F64)
-        blend_f64(to, scratch, share, count);
+        blend_f64(to, (const double *)(void *)other, share, count);
     else
-        blend_f32(to, scratch, (float)share, count);
+        blend_f32(to, (const float *)(void *)other, (float)share, count);
 }
 
 static void make_images(const bt_dataset *set, const bt_drawn *drawn, int64_t from, int64_t end, bt_dtype dtype,
-                        char *out, void *scratch)
+                        char *out, char *scratch)
 {
     const bt_column *column = &set->columns[set->augment->image];
     const size_t step = (size_t)column->store->row_items * bt_dtype_size(dtype);
     for (int64_t i = from; i < end; i++) {
         const example e = example_at(drawn, i);
         bt_gather_near(column, drawn->places + from, i - from, end - from);
-        make_image(set, &e, drawn->chance, dtype, out + (size_t)i * step);
+        make_image(set, &e, drawn->chance, dtype, out + (size_t)i * step, scratch);
         if (drawn->chance && set->augment->alpha != 0)
             mix(set, &e, dtype, out + (size_t)i * step, scratch);
     }
@@ -233,7 +311,7 @@ static void make_images(const bt_dataset *set, const bt_drawn *drawn, int64_t fr
 size_t bt_change_scratch(const bt_dataset *set, bt_dtype dtype)
 {
     const bt_augment *a = set->augment;
-    return a && a->alpha != 0 ? bt_align_up((size_t)(a->height * a->row) * bt_dtype_size(dtype)) : 0;
+    return a && a->alpha != 0 ? 2 * image_room(a, dtype) : a && a->least != 0 ? image_room(a, dtype) : 0;
 }
 
 typedef struct shared { /* between threads */

@@ -92,3 +92,108 @@ bt_status bt_classes_find(const char *function, const bt_dataset *data, bt_class
         bt_classes_free(c);
     return status;
 }
+
+/* ---- how many, and their names ---- */
+
+static const bt_column *label_of(const bt_dataset *data)
+{
+    const bt_column *label = data ? bt_dataset_column(data, "label") : NULL;
+    return label || !data ? label : bt_dataset_column(data, "y");
+}
+
+int64_t bt_dataset_classes(const bt_dataset *data)
+{
+    const bt_column *label = label_of(data);
+    bt_classes c;
+    if (!data)
+        bt_fail(BT_ERROR_ARGUMENT, "bt_dataset_classes: the data set is NULL");
+    if (!data || (label && label->store->name_count))
+        return data ? label->store->name_count : 0;
+    if (bt_classes_find("bt_dataset_classes", data, &c) != BT_OK)
+        return 0;
+    const int64_t least = c.values[0], most = c.values[c.count - 1];
+    bt_classes_free(&c);
+    if (least >= 0 && most < INT32_MAX)
+        return most + 1;
+    bt_fail(BT_ERROR_DATA,
+            "bt_dataset_classes: the labels of field \"%s\" go from %lld to %lld; expected 0, 1, ...: "
+            "bt_dataset_number_label numbers them so",
+            c.column->name, (long long)least, (long long)most);
+    return 0;
+}
+
+int64_t bt_dataset_names(const bt_dataset *data)
+{
+    const bt_column *label = label_of(data);
+    return label ? label->store->name_count : 0;
+}
+
+const char *bt_dataset_class_name(const bt_dataset *data, int64_t k)
+{
+    const bt_column *label = label_of(data);
+    return label && k >= 0 && k < label->store->name_count ? label->store->names[k] : NULL;
+}
+
+/* ---- numbering them ---- */
+
+static bt_status name_values(bt_store *store, const bt_classes *c)
+{
+    char **names = bt_alloc_array((size_t)c->count, sizeof *names);
+    bt_status status = names ? BT_OK : BT_ERROR_MEMORY;
+    for (int64_t k = 0; status == BT_OK && k < c->count; k++)
+        if (!(names[k] = bt_string("%lld", (long long)c->values[k])))
+            status = BT_ERROR_MEMORY;
+    if (status == BT_OK)
+        status = bt_store_name(store, names, c->count);
+    for (int64_t k = 0; names && k < c->count; k++)
+        bt_free(names[k]);
+    bt_free(names);
+    return status;
+}
+
+static bt_status number_label(bt_dataset *data, const bt_column *column, const bt_classes *c)
+{
+    static const char function[] = "bt_dataset_number_label";
+    bt_array array = {.dtype = BT_I32, .rank = 1, .dims = {data->count}};
+    int32_t *labels = array.data = bt_alloc_array((size_t)data->count, sizeof *labels);
+    bt_status status = labels ? BT_OK : BT_ERROR_MEMORY;
+    for (int64_t i = 0; status == BT_OK && i < data->count; i++) {
+        int64_t value = 0;
+        status = read_label(function, column, i, &value);
+        const int64_t *found = bsearch(&value, c->values, (size_t)c->count, sizeof *c->values, compare);
+        if (status == BT_OK && !found)
+            status = bt_fail(BT_ERROR_DATA, "%s: example %lld is of class %lld, which no example to train with is",
+                             function, (long long)i, (long long)value);
+        labels[i] = found ? (int32_t)(found - c->values) : 0;
+    }
+    if (status != BT_OK) {
+        bt_free(labels);
+        return status;
+    }
+    bt_store *store = bt_store_new(array, false);
+    status = store ? name_values(store, c) : BT_ERROR_MEMORY;
+    if (status != BT_OK) {
+        bt_store_release(store);
+        return status;
+    }
+    return bt_dataset_take(data, "label", store);
+}
+
+bt_dataset *bt_dataset_number_label(bt_dataset *data, bt_dataset *train)
+{
+    static const char function[] = "bt_dataset_number_label";
+    const bt_dataset *by = train ? train : data;
+    const bt_column *column = NULL;
+    bt_classes c;
+    bt_status status = bt_dataset_usable(function, data) && bt_dataset_usable(function, by) ? BT_OK : bt_error_status();
+    const bool numbered = status == BT_OK && bt_dataset_column(data, "label");
+    if (status == BT_OK && !numbered)
+        status = find_column(function, data, &column);
+    if (status == BT_OK && !numbered && (status = bt_classes_find(function, by, &c)) == BT_OK) {
+        status = number_label(data, column, &c);
+        bt_classes_free(&c);
+    }
+    if (train != data)
+        bt_dataset_free(train);
+    return bt_dataset_done(data, status);
+}

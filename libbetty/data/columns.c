@@ -32,8 +32,9 @@ static double value_at(const bt_column *column, int64_t i, int64_t k)
 /* What is said of a store is said of another one that is made of it; `without`: but for that column, -1: all. */
 static bt_status copy_names(const bt_store *from, int64_t without, bt_store *to)
 {
-    const int64_t count = from->names ? from->array.dims[1] : 0;
+    const int64_t count = from->name_count;
     to->names = count ? bt_alloc_array((size_t)count, sizeof *to->names) : NULL;
+    to->name_count = to->names ? count - (without >= 0) : 0;
     to->note = from->note && without != 0 ? bt_strdup(from->note) : NULL; /* a note is about the first column */
     to->told = from->told;
     for (int64_t i = 0, k = 0; to->names && i < count; i++)

@@ -374,6 +374,7 @@ static bt_status describe(const csv *c, bool index, bt_store *x)
     if (!c->has_header)
         return BT_OK;
     x->names = bt_alloc_array((size_t)c->columns - 1, sizeof *x->names);
+    x->name_count = x->names ? c->columns - 1 : 0;
     for (int64_t i = 0, k = 0; x->names && i < c->columns; i++)
         if (i != c->target && !(x->names[k++] = name_of(c, i)))
             return BT_ERROR_MEMORY;

@@ -99,6 +99,7 @@ void bt_dataset_unregister(const bt_dataset_def *def);
 char *bt_dataset_next_note(bt_dataset *data);
 
 int64_t bt_dataset_count(const bt_dataset *data);
+int64_t bt_dataset_names(const bt_dataset *data); /* how many classes have a name; NULL: 0 */
 int64_t bt_dataset_field_dim(const bt_dataset *data, const char *field, int axis); /* -1 if missing; axis 0: examples */
 size_t
 bt_dataset_bytes(const bt_dataset *data); /* held in memory; a set shared by several views counts once per view */

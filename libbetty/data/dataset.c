@@ -309,13 +309,28 @@ static bool is_made(const bt_dataset *data, const char *name)
     return strcmp(name, "index") == 0 || (mixed && (strcmp(name, BT_OTHER_LABEL) == 0 || strcmp(name, BT_SHARE) == 0));
 }
 
+/* Of rows that are kept sparse, NAME.column beside NAME.value: as if they were dense. */
+static int64_t sparse_dim(const bt_dataset *data, const char *name, int axis, int64_t count)
+{
+    static const char end[] = ".column";
+    const size_t length = strlen(name);
+    for (int64_t i = 0; i < data->column_count; i++) {
+        const bt_column *c = &data->columns[i];
+        if (c->store->below && strncmp(c->name, name, length) == 0 && strcmp(c->name + length, end) == 0)
+            return axis == 0 ? count : axis == 1 ? c->store->below : -1;
+    }
+    return -1;
+}
+
 /* Of a field of one stream, whose batches, or sets, have `count` examples. */
 static int64_t dim_of(const bt_dataset *data, const char *name, int axis, int64_t count)
 {
     const bt_column *column = bt_dataset_column(data, name);
     if (axis == 0 && (column || is_made(data, name)))
         return count;
-    return column && axis > 0 && axis < column->store->array.rank ? column->store->array.dims[axis] : -1;
+    if (column)
+        return axis > 0 && axis < column->store->array.rank ? column->store->array.dims[axis] : -1;
+    return sparse_dim(data, name, axis, count);
 }
 
 int64_t bt_dataset_field_dim(const bt_dataset *data, const char *field, int axis)

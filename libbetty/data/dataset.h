@@ -17,10 +17,12 @@ typedef struct bt_store {
     size_t bytes;    /* of array.data; 0 where it lies in a file */
     void *map;       /* the file that array.data is a part of, mapped; NULL: it is of bt_alloc */
     size_t map_bytes;
-    size_t absent;         /* bytes of the rows that row 0 stands for */
-    bool scaled;           /* bytes that stand for x/255, and are delivered so */
-    bool single;           /* scaled, in the place of floats: for the f32 nearest to x/255, in f64 too (narrow.c) */
-    char **names;          /* of a table's columns, [dims[1]], each of bt_alloc; NULL: they have none */
+    size_t absent; /* bytes of the rows that row 0 stands for */
+    bool scaled;   /* bytes that stand for x/255, and are delivered so */
+    bool single;   /* scaled, in the place of floats: for the f32 nearest to x/255, in f64 too (narrow.c) */
+    char **names;  /* of a table's columns, or of the classes 0, 1, ...; of bt_alloc; NULL: they have none */
+    int64_t name_count;
+    int64_t below;         /* of the columns of sparse rows: how many there are; else 0 */
     int32_t *borders;      /* of the tokens of a text: where each source begins, and the end; NULL: it is none */
     char *note;            /* what a user should know of these values; NULL: nothing */
     bool told;             /* the note has been asked for */
@@ -38,7 +40,8 @@ bt_store *bt_store_find(const char *key, int field);       /* one more owner; NU
 void bt_store_publish(bt_store *store, const char *key, int field);
 void bt_store_identify(bt_text *key, const char *path); /* adds which file, as it is now, to a key; "": none */
 void bt_store_release(bt_store *store);                 /* NULL: nothing */
-size_t bt_store_bytes(void);                            /* of all stores of the process, */
+bt_status bt_store_name(bt_store *store, char *const *names, int64_t count); /* copied; it has had none */
+size_t bt_store_bytes(void);                                                 /* of all stores of the process, */
 void bt_store_lacks(bt_store *store, size_t missing);
 size_t bt_store_absent(void);              /* and of the rows that were not read: bt_dataset_repeat */
 char *bt_store_take_note(bt_store *store); /* the first time; else NULL. To be freed */
@@ -134,7 +137,7 @@ void bt_tasks_free(bt_tasks *tasks);
 
 /* ---- augment.c: how images are changed when a batch is gathered ---- */
 
-typedef enum bt_change { BT_CROP, BT_FLIP, BT_CUTOUT, BT_MIXUP, BT_CHANGES } bt_change; /* at random */
+typedef enum bt_change { BT_CROP, BT_FLIP, BT_CUTOUT, BT_MIXUP, BT_ZOOM, BT_CHANGES } bt_change; /* at random */
 
 enum { BT_MAX_PADDING = 1 << 20 };
 
@@ -149,6 +152,7 @@ struct bt_augment {
     int64_t hole;                         /* of the cutout: its side; 0: none */
     bool flip;
     double alpha; /* of mixup; 0: none */
+    double least; /* share of the area that a random resized crop shows; 0: none */
     uint64_t seeds[BT_CHANGES];
     void *linear[2]; /* normalised, x is scale x + shift: [2, row], as f64 and as f32; NULL: not normalised */
 };

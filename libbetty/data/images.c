@@ -6,8 +6,6 @@
 
 /* ---- names ---- */
 
-static bool is_png(const char *name) { return bt_ends_with_one_of(name, (const char *const[]){".png"}, 1); }
-
 static bt_status is_class(const char *path, bool *take)
 {
     *take = bt_entry_of(path) == BT_ENTRY_FOLDER;
@@ -16,13 +14,13 @@ static bt_status is_class(const char *path, bool *take)
 
 static bt_status is_picture(const char *path, bool *take)
 {
-    static const char *const read[] = {".png", ".pgm", ".ppm", ".pnm"}, *const unread[] = {".jpg", ".jpeg", ".bmp",
-                                                                                           ".gif", ".tif",  ".tiff",
-                                                                                           ".webp"};
+    static const char *const read[] = {".jpg", ".jpeg", ".png", ".pgm", ".ppm", ".pnm"}, *const unread[] = {
+                                                                                             ".bmp", ".gif", ".tif",
+                                                                                             ".tiff", ".webp"};
     const bool file = bt_entry_of(path) == BT_ENTRY_FILE;
     *take = file && bt_ends_with_one_of(path, read, BT_COUNT_OF(read));
     if (file && bt_ends_with_one_of(path, unread, BT_COUNT_OF(unread)))
-        return bt_fail(BT_ERROR_UNSUPPORTED, "%s: images of this format are not read; convert them to PNG, PGM or PPM",
+        return bt_fail(BT_ERROR_UNSUPPORTED, "%s: images of this format are not read; convert them to JPEG or PNG",
                        path);
     return BT_OK;
 }
@@ -30,8 +28,8 @@ static bt_status is_picture(const char *path, bool *take)
 /* ---- which files ---- */
 
 typedef struct files {
-    bt_names paths;
-    int32_t *labels; /* [paths.capacity] */
+    bt_names paths, classes; /* the classes: all of the set, by number */
+    int32_t *labels;         /* [paths.capacity] */
     int64_t room;
 } files;
 
@@ -41,7 +39,7 @@ static bt_status add_class(files *all, const char *folder, const char *class, in
     char *inside = bt_string("%s/%s", folder, class);
     bt_status status = inside ? bt_names_in(inside, is_picture, &list) : BT_ERROR_MEMORY;
     if (status == BT_OK && !list.count)
-        status = bt_fail(BT_ERROR_DATA, "%s: no image of this class; expected files .png, .pgm or .ppm", inside);
+        status = bt_fail(BT_ERROR_DATA, "%s: no image of this class; expected files .jpg, .png, .pgm or .ppm", inside);
     if (status == BT_OK && list.count > BT_MAX_EXAMPLES - all->paths.count)
         status = bt_fail(BT_ERROR_DATA, "%s: more than %d images", folder, BT_MAX_EXAMPLES);
     for (int64_t i = 0; status == BT_OK && i < list.count; i++) {
@@ -72,19 +70,18 @@ static bt_status number_of(const char *folder, const char *class, const char *nu
 
 static bt_status find_files(const char *folder, const char *numbered_by, files *all)
 {
-    bt_names classes = {0}, own = {0};
-    bt_status status = bt_names_in(numbered_by, is_class, &classes);
+    bt_names own = {0};
+    bt_status status = bt_names_in(numbered_by, is_class, &all->classes);
     if (status == BT_OK)
         status = bt_names_in(folder, is_class, &own);
     if (status == BT_OK && !own.count)
         status = bt_fail(BT_ERROR_DATA, "%s: no subfolders; expected one for each class, with its images", folder);
     for (int64_t i = 0; status == BT_OK && i < own.count; i++) {
         int32_t label = 0;
-        status = number_of(folder, own.items[i], numbered_by, &classes, &label);
+        status = number_of(folder, own.items[i], numbered_by, &all->classes, &label);
         if (status == BT_OK)
             status = add_class(all, folder, own.items[i], label);
     }
-    bt_names_free(&classes);
     bt_names_free(&own);
     return status;
 }
@@ -92,6 +89,7 @@ static bt_status find_files(const char *folder, const char *numbered_by, files *
 static void free_files(files *all)
 {
     bt_names_free(&all->paths);
+    bt_names_free(&all->classes);
     bt_free(all->labels);
 }
 
@@ -116,55 +114,107 @@ bt_status bt_images_hash(const char *folder, const char *numbered_by, uint64_t *
 
 typedef struct album {
     const files *all;
-    int64_t at;       /* which is being read */
-    int64_t count;    /* how many are read */
-    bt_picture first; /* what all must be like */
-    uint8_t *pixels;
+    bt_image_options options;
+    int64_t at;                /* which is being read */
+    int64_t count;             /* how many are read */
+    bt_picture first;          /* what all must be like, as they are in the set */
+    bt_picture found;          /* the one that is being read, before it is resized */
+    uint8_t *pixels;           /* of the set */
+    uint8_t *raw;              /* of that one, if it is to be resized */
+    int64_t room;              /* of raw, in bytes */
     int64_t deep, transparent; /* how many */
 } album;
 
 static const char *path_at(const album *a, int64_t i) { return a->all->paths.items[i]; }
 
+static size_t size_of(const album *a) { return (size_t)(a->first.height * a->first.width * a->first.channels); }
+
+/* The first image says what the set is like. */
+static bt_status begin(album *a, const bt_picture *found)
+{
+    size_t size;
+    a->first = *found;
+    if (a->options.crop)
+        a->first.height = a->first.width = a->options.crop;
+    if (a->options.colour)
+        a->first.channels = 3;
+    if (!bt_mul_size((size_t)(a->first.height * a->first.width), (size_t)a->first.channels, &size) || size > INT32_MAX)
+        return bt_fail(BT_ERROR_DATA, "%s: %lld x %lld pixels; expected less than 2 GiB", path_at(a, 0),
+                       (long long)a->first.width, (long long)a->first.height);
+    BT_TRY(bt_check_dense(path_at(a, 0), a->all->paths.count, (int64_t)size, 1));
+    a->pixels = bt_alloc_array((size_t)a->count, size);
+    return a->pixels ? BT_OK : BT_ERROR_MEMORY;
+}
+
+static bt_status check_size(const album *a, const bt_picture *found)
+{
+    int64_t height, width;
+    bt_resized_size(found, &a->options, &height, &width);
+    if (a->options.crop && (height < a->options.crop || width < a->options.crop))
+        return bt_fail(BT_ERROR_DATA, "%s is of %lld x %lld pixels%s; expected at least the %lld x %lld of the crop",
+                       path_at(a, a->at), (long long)width, (long long)height, a->options.resize ? ", resized" : "",
+                       (long long)a->options.crop, (long long)a->options.crop);
+    if (!a->options.crop && (height != a->first.height || width != a->first.width))
+        return bt_fail(BT_ERROR_DATA,
+                       "%s is of %lld x %lld pixels, %s of %lld x %lld; expected images of one size, or to be asked to "
+                       "resize them (bt_dataset_images; `resize` of problems that have it)",
+                       path_at(a, a->at), (long long)width, (long long)height, path_at(a, 0), (long long)a->first.width,
+                       (long long)a->first.height);
+    return BT_OK;
+}
+
 /* Where the image goes, whose header has just been read. */
 static bt_status place(void *user, const bt_picture *found, int64_t *channels, uint8_t **pixels)
 {
     album *a = user;
-    const int64_t count = a->all->paths.count;
-    size_t size;
-    if (a->at == 0) {
-        a->first = *found;
-        if (!bt_mul_size((size_t)(found->height * found->width), (size_t)found->channels, &size) || size > INT32_MAX)
-            return bt_fail(BT_ERROR_DATA, "%s: %lld x %lld pixels; expected less than 2 GiB", path_at(a, 0),
-                           (long long)found->width, (long long)found->height);
-        BT_TRY(bt_check_dense(path_at(a, 0), count, (int64_t)size, 1));
-        a->pixels = bt_alloc_array((size_t)a->count, size);
-        if (!a->pixels)
-            return BT_ERROR_MEMORY;
-    }
-    if (found->height != a->first.height || found->width != a->first.width)
-        return bt_fail(BT_ERROR_DATA, "%s is of %lld x %lld pixels, %s of %lld x %lld; expected images of one size",
-                       path_at(a, a->at), (long long)found->width, (long long)found->height, path_at(a, 0),
-                       (long long)a->first.width, (long long)a->first.height);
+    a->found = *found;
+    if (a->at == 0)
+        BT_TRY(begin(a, found));
+    BT_TRY(check_size(a, found));
     if (found->channels > a->first.channels)
         return bt_fail(BT_ERROR_DATA, "%s is in colour, %s is grey; expected images like the first one",
                        path_at(a, a->at), path_at(a, 0));
     a->deep += found->deep;
     a->transparent += found->transparent;
     *channels = a->first.channels;
-    *pixels = a->pixels + (size_t)a->at * (size_t)(a->first.height * a->first.width * a->first.channels);
-    return BT_OK;
+    *pixels = a->pixels + (size_t)a->at * size_of(a);
+    if (!a->options.crop)
+        return BT_OK;
+    uint8_t *raw = bt_grow(a->raw, &a->room, found->height * found->width * a->first.channels, 1);
+    a->raw = raw ? raw : a->raw;
+    *pixels = raw;
+    return raw ? BT_OK : BT_ERROR_MEMORY;
+}
+
+/* By how it begins; what is none of these is told as what its name says. */
+static bt_status read_picture(album *a, const char *path)
+{
+    static const char *const jpeg[] = {".jpg", ".jpeg"}, *const png[] = {".png"};
+    unsigned char head[2] = {0};
+    int64_t got = 0;
+    bt_source *source = bt_source_open(path);
+    bt_status status = source ? bt_source_read(source, head, 2, &got) : bt_error_status();
+    bt_source_close(source);
+    BT_TRY(status);
+    const bool pnm = head[0] == 'P' && got == 2, known = pnm || head[0] == 0x89 || head[0] == 0xff;
+    if (head[0] == 0xff || (!known && bt_ends_with_one_of(path, jpeg, 2)))
+        return bt_read_jpeg(path, place, a);
+    source = bt_source_open(path);
+    if (!source)
+        return bt_error_status();
+    const bool is_png = head[0] == 0x89 || (!known && bt_ends_with_one_of(path, png, 1));
+    status = is_png ? bt_read_png(source, place, a) : bt_read_pnm(source, place, a);
+    bt_source_close(source);
+    return status;
 }
 
 static bt_status read_album(album *a)
 {
     for (; a->at < a->count; a->at++) {
-        const char *path = path_at(a, a->at);
-        bt_source *source = bt_source_open(path);
-        if (!source)
-            return bt_error_status();
-        bt_status status = is_png(path) ? bt_read_png(source, place, a) : bt_read_pnm(source, place, a);
-        bt_source_close(source);
-        BT_TRY(status);
+        BT_TRY(read_picture(a, path_at(a, a->at)));
+        if (a->options.crop)
+            BT_TRY(
+                bt_resize(&a->found, &a->options, a->raw, a->first.channels, a->pixels + (size_t)a->at * size_of(a)));
     }
     return BT_OK;
 }
@@ -182,15 +232,24 @@ static char *note_of(const album *a, const char *folder)
     return text.data;
 }
 
-bt_dataset *bt_read_images(const char *folder, const char *numbered_by, bool blank)
+static bt_store *name_classes(bt_store *label, const bt_names *classes)
+{
+    if (label && bt_store_name(label, classes->items, classes->count) == BT_OK)
+        return label;
+    bt_store_release(label);
+    return NULL;
+}
+
+bt_dataset *bt_read_images(const char *folder, const char *numbered_by, const bt_image_options *options, bool blank)
 {
     files all = {0};
-    album a = {.all = &all};
+    album a = {.all = &all, .options = options ? *options : (bt_image_options){0}};
     bt_status status = find_files(folder, numbered_by, &all);
     const int64_t count = all.paths.count;
     a.count = blank && count ? 1 : count;
     if (status == BT_OK)
         status = read_album(&a);
+    bt_free(a.raw);
     bt_array image = {.dtype = BT_U8,
                       .rank = 4,
                       .dims = {a.count, a.first.height, a.first.width, a.first.channels},
@@ -208,7 +267,9 @@ bt_dataset *bt_read_images(const char *folder, const char *numbered_by, bool bla
         images->note = note;
     else
         bt_free(note);
+    bt_store *labels = name_classes(bt_store_new(label, false), &all.classes);
+    bt_names_free(&all.classes);
     bt_dataset *data = bt_dataset_of(bt_dataset_new(count), (const char *const[]){"image", "label"},
-                                     (bt_store *[]){images, bt_store_new(label, false)}, 2);
+                                     (bt_store *[]){images, labels}, 2);
     return data && blank ? bt_dataset_done(data, bt_dataset_repeat(data, "image")) : data;
 }

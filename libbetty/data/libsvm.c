@@ -7,6 +7,8 @@
 
 enum { MOST_FEATURES = 1 << 24 };
 
+const char *const bt_sparse_fields[BT_SPARSE_FIELDS] = {"x.value", "x.column", "y"};
+
 typedef struct entry {
     int32_t row, feature;
     double value;
@@ -86,7 +88,7 @@ static bt_status add_entry(libsvm *s, const char *token, int64_t length, int64_t
     if (i == 0 || (index <= MOST_FEATURES && (i == length || token[i] != ':')))
         return wrong(s, token, length, "INDEX:VALUE, such as 3:0.5");
     if (index > MOST_FEATURES)
-        return wrong(s, token, length, "an index of at most 16777216, for tables are kept dense");
+        return wrong(s, token, length, "an index of at most 16777216");
     if (index == 0 && !s->form.from_zero)
         return wrong(
             s, token, length,
@@ -168,6 +170,51 @@ static bt_status make_dense(const libsvm *s, double **x)
     return BT_OK;
 }
 
+/* The rows' entries one after the other, each row as long as the longest. */
+static void lay_rows(const libsvm *s, int64_t width, double *values, int32_t *columns)
+{
+    int64_t at = 0;
+    for (int64_t row = 0; row < s->rows; row++)
+        for (int64_t k = 0; at < s->count && s->entries[at].row == row; at++, k++) {
+            values[row * width + k] = s->entries[at].value;
+            columns[row * width + k] = s->entries[at].feature;
+        }
+}
+
+static int64_t longest_row(const libsvm *s)
+{
+    int64_t longest = 1, length = 0;
+    for (int64_t i = 0; i < s->count; i++) {
+        length = i && s->entries[i].row == s->entries[i - 1].row ? length + 1 : 1;
+        longest = length > longest ? length : longest;
+    }
+    return longest;
+}
+
+/* Takes the targets over, also on failure. */
+static bt_dataset *make_sparse(const libsvm *s, bt_store *targets)
+{
+    const int64_t width = longest_row(s), dims[] = {s->rows, width};
+    bt_array array = {.dtype = BT_I32, .rank = 2, .dims = {s->rows, width}};
+    double *values = NULL;
+    if (bt_check_dense(s->path, s->rows, width, sizeof *values) == BT_OK) {
+        values = bt_alloc_array((size_t)(s->rows * width), sizeof *values);
+        array.data = bt_alloc_array((size_t)(s->rows * width), sizeof(int32_t));
+    }
+    if (!values || !array.data) {
+        bt_free(values);
+        bt_free(array.data);
+        bt_store_release(targets);
+        return NULL;
+    }
+    lay_rows(s, width, values, array.data);
+    bt_store *columns = bt_store_new(array, false);
+    if (columns)
+        columns->below = s->features;
+    return bt_dataset_of(bt_dataset_new(s->rows), bt_sparse_fields,
+                         (bt_store *[]){bt_store_numbers(values, 2, dims), columns, targets}, BT_SPARSE_FIELDS);
+}
+
 static bt_status scan(libsvm *s)
 {
     s->source = bt_source_open(s->path);
@@ -184,14 +231,16 @@ bt_status bt_libsvm_form_of(const char *path, const char *words, bt_libsvm_form 
     for (const char *word; words && (word = bt_word_next(&words, ',', &length)) != NULL;) {
         bool zero = length == strlen("from_zero") && strncmp(word, "from_zero", length) == 0;
         bool any = length == strlen("any_order") && strncmp(word, "any_order", length) == 0;
-        if (!zero && !any)
+        bool sparse = length == strlen("sparse") && strncmp(word, "sparse", length) == 0;
+        if (!zero && !any && !sparse)
             return bt_fail(
                 BT_ERROR_DATA,
                 "%s: a target column \"%s\" is asked for, but in a libsvm file the target stands first; what can "
-                "stand here is from_zero, any_order or both: FILE:from_zero,any_order",
+                "stand here is from_zero, any_order and sparse, one or more: FILE:from_zero,any_order",
                 path, bt_show(word, (int64_t)length).text);
         form->from_zero |= zero;
         form->any_order |= any;
+        form->sparse |= sparse;
     }
     return BT_OK;
 }
@@ -210,15 +259,18 @@ bt_dataset *bt_read_libsvm(const char *path, bt_libsvm_form form, int64_t featur
     libsvm s = {.path = path, .features = features, .form = form};
     double *x = NULL;
     bt_status status = scan(&s);
-    if (status == BT_OK)
+    if (status == BT_OK && !form.sparse)
         status = make_dense(&s, &x);
-    bt_free(s.entries);
     if (status != BT_OK) {
+        bt_free(s.entries);
         bt_free(s.y);
         return NULL;
     }
-    bt_dataset *data = bt_dataset_new(s.rows);
-    bt_store *values = bt_store_numbers(x, 2, (int64_t[]){s.rows, s.features});
     bt_store *targets = bt_store_numbers(s.y, 1, (int64_t[]){s.rows});
-    return bt_dataset_of(data, (const char *const[]){"x", "y"}, (bt_store *[]){values, targets}, 2);
+    bt_dataset *data = form.sparse ? make_sparse(&s, targets) : NULL;
+    bt_free(s.entries);
+    if (form.sparse)
+        return data;
+    bt_store *values = bt_store_numbers(x, 2, (int64_t[]){s.rows, s.features});
+    return bt_dataset_of(bt_dataset_new(s.rows), (const char *const[]){"x", "y"}, (bt_store *[]){values, targets}, 2);
 }

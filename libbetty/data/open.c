@@ -137,8 +137,15 @@ enum { MOST_FIELDS = BT_TEXT_FIELDS };
 static const char *const image_fields[] = {"image", "label", "coarse"}, *const table_fields[] = {"x", "y"};
 
 /* The names of the fields that a set of such files has: `least` of them or more, up to `most`. */
-static const char *const *fields_of(const bt_found *found, int *least, int *most)
+static const char *const *fields_of(const bt_found *found, const char *target, int *least, int *most)
 {
+    format kind;
+    bt_libsvm_form form = {0};
+    if (found->kind == BT_FOUND_TABLE && target && tell_format(found->file, &kind) == BT_OK && kind == FORMAT_LIBSVM &&
+        bt_libsvm_form_of(found->file, target, &form) == BT_OK && form.sparse) {
+        *least = *most = BT_SPARSE_FIELDS;
+        return bt_sparse_fields;
+    }
     *least = found->kind == BT_FOUND_TEXTS ? BT_TEXT_FIELDS : 2;
     *most = found->kind == BT_FOUND_CIFAR ? BT_CIFAR_FIELDS : *least;
     return found->kind == BT_FOUND_TEXTS ? bt_text_fields : found->kind == BT_FOUND_TABLE ? table_fields : image_fields;
@@ -163,7 +170,8 @@ static int split_number(const char *split)
     return strcmp(split, "train") == 0 ? 0 : strcmp(split, "valid") == 0 ? 1 : 2;
 }
 
-static bt_dataset *read_files(const bt_found *found, const char *split, const char *target, int classes)
+static bt_dataset *read_files(const bt_found *found, const char *split, const char *target, int classes,
+                              const bt_image_options *o)
 {
     const char *files[BT_CIFAR_FILES] = {found->file};
     int count = 1;
@@ -176,7 +184,7 @@ static bt_dataset *read_files(const bt_found *found, const char *split, const ch
             files[count] = found->more[count - 1];
         return bt_read_cifar(files, count, classes);
     case BT_FOUND_FOLDERS:
-        return bt_read_images(found->file, found->other, blank);
+        return bt_read_images(found->file, found->other, o, blank);
     case BT_FOUND_TABLE:
         return read_table(found, target);
     case BT_FOUND_ARRAYS:
@@ -188,7 +196,8 @@ static bt_dataset *read_files(const bt_found *found, const char *split, const ch
 }
 
 /* Which files these are, and what is made of them. */
-static bt_status add_key(bt_text *key, const bt_found *found, const char *split, const char *target, int classes)
+static bt_status add_key(bt_text *key, const bt_found *found, const char *split, const char *target, int classes,
+                         const bt_image_options *o)
 {
     uint64_t hash = 0;
     if (found->kind == BT_FOUND_FOLDERS)
@@ -200,6 +209,8 @@ static bt_status add_key(bt_text *key, const bt_found *found, const char *split,
         bt_store_identify(key, found->more[i]);
     bt_text_add(key, "%d/%s/%s/%llx", classes, target ? target : "", found->kind == BT_FOUND_TEXTS ? split : "",
                 (unsigned long long)hash);
+    if (found->kind == BT_FOUND_FOLDERS && o)
+        bt_text_add(key, "/%lld/%lld/%d", (long long)o->resize, (long long)o->crop, o->colour);
     return BT_OK;
 }
 
@@ -212,16 +223,17 @@ static bool is_whole(const bt_dataset *data)
     return true;
 }
 
-static bt_dataset *read_found(const bt_found *found, const char *split, const char *target, int classes)
+static bt_dataset *read_found(const bt_found *found, const char *split, const char *target, int classes,
+                              const bt_image_options *o)
 {
     int count, most;
     if (found->kind == BT_FOUND_ARRAYS) /* whose memory is the kernel's, which shares it */
         return bt_read_arrays(found->file);
-    const char *const *names = fields_of(found, &count, &most);
+    const char *const *names = fields_of(found, target, &count, &most);
     bt_store *stores[MOST_FIELDS];
     bt_text key = {0};
     bt_dataset *data = NULL;
-    if (add_key(&key, found, split, target, classes) != BT_OK) {
+    if (add_key(&key, found, split, target, classes, o) != BT_OK) {
         bt_text_free(&key);
         return NULL;
     }
@@ -230,7 +242,7 @@ static bt_dataset *read_found(const bt_found *found, const char *split, const ch
     if (count <= most) {
         data = bt_dataset_of(bt_dataset_new(stores[0]->array.dims[0]), names, stores, count);
     } else {
-        data = read_files(found, split, target, classes);
+        data = read_files(found, split, target, classes, o);
         count = data ? (int)data->column_count : 0;
         const bool shared = data && !key.failed && is_whole(data);
         for (int i = 0; i < count && shared; i++)
@@ -347,18 +359,23 @@ static bt_status wrong_split(const char *name, const char *split)
         strcmp(split, "valid") == 0 ? " (only texts with votes and folders of images or of arrays have valid)" : "");
 }
 
-bt_dataset *bt_dataset_open(const char *name, const char *split)
+/* Only folders of images are resized. */
+static bt_status check_resized(const char *name, const bt_found *found, const bt_image_options *o)
 {
-    if (!name || !*name || !split || !*split) {
-        bt_fail(BT_ERROR_ARGUMENT, "bt_dataset_open: the %s is missing", name && *name ? "split" : "name");
-        return NULL;
-    }
-    bool defined;
-    bt_dataset *data = bt_registry_open(name, split, &defined);
-    if (defined)
-        return data;
+    if (!o || (!o->resize && !o->crop && !o->colour) || found->kind == BT_FOUND_FOLDERS ||
+        found->kind == BT_FOUND_NOTHING)
+        return BT_OK;
+    return bt_fail(BT_ERROR_UNSUPPORTED,
+                   "data set \"%s\": only folders of images (SPLIT/CLASS/FILE) are resized, cut or made colour when "
+                   "they are read",
+                   name);
+}
+
+static bt_dataset *open_set(const char *name, const char *split, const bt_image_options *o)
+{
     bool usual = strcmp(split, "train") == 0 || strcmp(split, "test") == 0, valid = strcmp(split, "valid") == 0;
     bt_found *found = bt_alloc(sizeof *found);
+    bt_dataset *data = NULL;
     const char *target = NULL;
     bt_status status = !found           ? BT_ERROR_MEMORY
                        : usual || valid ? bt_find_data(name, split, found)
@@ -368,12 +385,49 @@ bt_dataset *bt_dataset_open(const char *name, const char *split)
     if (status == BT_OK && !usual && found->kind != BT_FOUND_TEXTS && found->kind != BT_FOUND_FOLDERS &&
         found->kind != BT_FOUND_ARRAYS && found->kind != BT_FOUND_NOTHING)
         status = wrong_split(name, split);
+    if (status == BT_OK)
+        status = check_resized(name, found, o);
     if (status == BT_OK && found->kind == BT_FOUND_NOTHING)
         not_found(name);
     else if (status == BT_OK)
-        data = read_found(found, split, target, known_index(name) >= 0 ? known[known_index(name)].classes : 0);
+        data = read_found(found, split, target, known_index(name) >= 0 ? known[known_index(name)].classes : 0, o);
     bt_free(found);
     return data;
+}
+
+static bool are_named(const char *function, const char *name, const char *split)
+{
+    const bool named = name && *name && split && *split;
+    if (!named)
+        bt_fail(BT_ERROR_ARGUMENT, "%s: the %s is missing", function, name && *name ? "split" : "name");
+    return named;
+}
+
+bt_dataset *bt_dataset_open(const char *name, const char *split)
+{
+    if (!are_named("bt_dataset_open", name, split))
+        return NULL;
+    bool defined;
+    bt_dataset *data = bt_registry_open(name, split, &defined);
+    return defined ? data : open_set(name, split, NULL);
+}
+
+bt_dataset *bt_dataset_images(const char *name, const char *split, const bt_image_options *options)
+{
+    enum { MOST = 65536 };
+    bt_image_options o = options ? *options : (bt_image_options){0};
+    if (!are_named("bt_dataset_images", name, split))
+        return NULL;
+    if (!o.resize && !o.crop && !o.colour)
+        return bt_dataset_open(name, split);
+    o.crop = o.crop ? o.crop : o.resize;
+    if (o.resize < 0 || o.resize > MOST || o.crop < 0 || o.crop > MOST || (o.resize && o.crop > o.resize)) {
+        bt_fail(BT_ERROR_ARGUMENT,
+                "bt_dataset_images: found resize %lld and crop %lld; expected 0 to %d, and a crop of at most the size",
+                (long long)o.resize, (long long)o.crop, MOST);
+        return NULL;
+    }
+    return open_set(name, split, &o);
 }
 
 static bt_status check_texts(const char *name, const char *split, const bt_tokenizer *tokenizer)

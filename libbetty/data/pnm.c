@@ -1,5 +1,5 @@
-/* data/pnm.c: images as PGM (grey) and PPM (colour), binary, 8 bits: P5 or P6, width, height, the largest value, each a
- * decimal number, and after one more space the bytes. */
+/* data/pnm.c: images as PGM (grey) and PPM (colour), binary: P5 or P6, width, height, the largest value, each a decimal
+ * number, and after one more space the bytes; above 255 two to a number, the first counts more. */
 #include "data/read.h"
 
 #include <string.h>
@@ -9,8 +9,8 @@ enum { LARGEST = 1 << 20 }; /* side of an image */
 static bt_status wrong(bt_source *source, const char *what)
 {
     BT_TRY(bt_source_status(source));
-    return bt_fail(BT_ERROR_DATA, "%s: %s; expected a binary PGM or PPM image (P5 or P6) of 8 bits",
-                   bt_source_path(source), what);
+    return bt_fail(BT_ERROR_DATA, "%s: %s; expected a binary PGM or PPM image (P5 or P6)", bt_source_path(source),
+                   what);
 }
 
 static bool is_space(int byte) { return byte == ' ' || (byte >= '\t' && byte <= '\r'); }
@@ -49,19 +49,46 @@ static void spread(uint8_t *pixels, int64_t count)
         memset(pixels + 3 * i, pixels[i], 3);
 }
 
+static bt_status too_light(bt_source *source, int64_t found, int64_t largest)
+{
+    return bt_fail(BT_ERROR_DATA, "%s: found a pixel of %lld; its header says at most %lld", bt_source_path(source),
+                   (long long)found, (long long)largest);
+}
+
+static uint8_t to_byte(int64_t value, int64_t largest) { return (uint8_t)((value * 255 + largest / 2) / largest); }
+
+/* Numbers of two bytes, rounded to one. */
+static bt_status read_deep(bt_source *source, int64_t size, int64_t largest, uint8_t *pixels)
+{
+    uint8_t piece[4096];
+    for (int64_t done = 0; done < size;) {
+        const int64_t left = size - done, count = left < (int64_t)sizeof piece / 2 ? left : (int64_t)sizeof piece / 2;
+        int64_t got;
+        BT_TRY(bt_source_read(source, piece, 2 * count, &got));
+        if (got < 2 * count)
+            return too_short(source, 2 * done + got, 2 * size);
+        for (int64_t i = 0; i < count; i++) {
+            const int64_t value = 256 * piece[2 * i] + piece[2 * i + 1];
+            if (value > largest)
+                return too_light(source, value, largest);
+            pixels[done++] = to_byte(value, largest);
+        }
+    }
+    return BT_OK;
+}
+
 static bt_status read_bytes(bt_source *source, const bt_picture *found, int64_t channels, int64_t largest,
                             uint8_t *pixels)
 {
     const int64_t count = found->height * found->width, size = count * found->channels;
-    int64_t got;
-    BT_TRY(bt_source_read(source, pixels, size, &got));
+    int64_t got = size;
+    BT_TRY(found->deep ? read_deep(source, size, largest, pixels) : bt_source_read(source, pixels, size, &got));
     if (got < size)
         return too_short(source, got, size);
     for (int64_t i = 0; i < size && largest < 255; i++) {
         if (pixels[i] > largest)
-            return bt_fail(BT_ERROR_DATA, "%s: found a pixel of %d; its header says at most %lld",
-                           bt_source_path(source), pixels[i], (long long)largest);
-        pixels[i] = (uint8_t)((pixels[i] * 255 + largest / 2) / largest);
+            return too_light(source, pixels[i], largest);
+        pixels[i] = to_byte(pixels[i], largest);
     }
     if (found->channels == 1 && channels == 3)
         spread(pixels, count);
@@ -78,9 +105,10 @@ bt_status bt_read_pnm(bt_source *source, bt_picture_fn *place, void *user)
     found.width = read_size(source, LARGEST);
     found.height = found.width > 0 ? read_size(source, LARGEST) : -1;
     const int64_t largest = found.height > 0 ? read_size(source, 65535) : -1;
-    if (largest < 1 || largest > 255)
-        return wrong(source, largest > 255 ? "found 16 bits per number" : "the sizes in its header make no sense");
-    int64_t channels = found.channels, size = found.height * found.width * channels;
+    if (largest < 1)
+        return wrong(source, "the sizes in its header make no sense");
+    found.deep = largest > 255;
+    int64_t channels = found.channels, size = found.height * found.width * channels * (found.deep ? 2 : 1);
     uint8_t *pixels;
     if (bt_source_most(source) < size)
         return too_short(source, bt_source_most(source), size);

@@ -69,7 +69,8 @@ bt_dataset *bt_read_cifar(const char *const *paths, int files, int classes);
 /* Image [n, height, width, channels] and label [n] of the files FOLDER/CLASS/FILE; the classes are numbered by the
  * subfolders of `numbered_by`, which may be the same folder. Grey or colour, as the first image is. The hash changes
  * with the files. */
-bt_dataset *bt_read_images(const char *folder, const char *numbered_by, bool blank); /* blank: only the first is read */
+bt_dataset *bt_read_images(const char *folder, const char *numbered_by, const bt_image_options *options,
+                           bool blank); /* options NULL: as they are; blank: only the first is read */
 bt_status bt_images_hash(const char *folder, const char *numbered_by, uint64_t *hash);
 
 /* A folder of .npy files, FIELD.npy each, which stay where they are: mapped.c. `image` of bytes [n, height, width,
@@ -94,8 +95,16 @@ typedef struct bt_picture {
 /* Called when the header has been read: where the pixels go, and whether as 1 channel or 3, which is not less than what
  * was found. */
 typedef bt_status bt_picture_fn(void *user, const bt_picture *found, int64_t *channels, uint8_t **pixels);
+bt_status bt_read_jpeg(const char *path, bt_picture_fn *place, void *user);
 bt_status bt_read_png(bt_source *source, bt_picture_fn *place, void *user);
 bt_status bt_read_pnm(bt_source *source, bt_picture_fn *place, void *user);
+
+/* ---- resize.c: as bt_dataset_images says ---- */
+
+void bt_resized_size(const bt_picture *found, const bt_image_options *o, int64_t *height, int64_t *width);
+/* The square in the middle, with a side of `crop`, of a picture that is at least as large when it is resized. */
+bt_status bt_resize(const bt_picture *found, const bt_image_options *o, const uint8_t *from, int64_t channels,
+                    uint8_t *to);
 
 /* ---- */
 
@@ -106,9 +115,13 @@ bt_dataset *bt_read_csv(const char *path, const char *target);
 typedef struct bt_libsvm_form {
     bool from_zero; /* features are counted from 0 */
     bool any_order; /* those of a line come in any order */
+    bool sparse;    /* rows are kept so: the fields of bt_sparse_fields */
 } bt_libsvm_form;
 bt_status bt_libsvm_form_of(const char *path, const char *words,
                             bt_libsvm_form *form); /* "from_zero,any_order"; NULL */
+
+enum { BT_SPARSE_FIELDS = 3 };
+extern const char *const bt_sparse_fields[BT_SPARSE_FIELDS];
 
 /* At least `features` wide. */
 bt_dataset *bt_read_libsvm(const char *path, bt_libsvm_form form, int64_t features);

@@ -211,7 +211,12 @@ static bt_store *noisy(const bt_classes *c, const int32_t *order, int64_t exampl
         bt_put(values.dtype, labels, order[i], (double)c->values[other + (other >= own)]);
     }
     values.data = labels;
-    return bt_store_new(values, false);
+    bt_store *made = bt_store_new(values, false);
+    if (made && store->name_count && bt_store_name(made, store->names, store->name_count) != BT_OK) {
+        bt_store_release(made);
+        return NULL;
+    }
+    return made;
 }
 
 static bt_status label_noise(bt_dataset *data, const bt_classes *c, double share, uint64_t seed)

@@ -138,7 +138,7 @@ void bt_store_release(bt_store *store)
     pthread_mutex_unlock(&lock);
     if (!last)
         return;
-    for (int64_t i = 0; store->names && i < store->array.dims[1]; i++)
+    for (int64_t i = 0; store->names && i < store->name_count; i++)
         bt_free(store->names[i]);
     bt_free(store->names);
     bt_free(store->borders);
@@ -146,6 +146,15 @@ void bt_store_release(bt_store *store)
     free_values(store->array.data, store->map, store->map_bytes);
     bt_free(store->key);
     bt_free(store);
+}
+
+bt_status bt_store_name(bt_store *store, char *const *names, int64_t count)
+{
+    store->names = bt_alloc_array((size_t)count, sizeof *store->names);
+    for (int64_t i = 0; store->names && i < count; i++, store->name_count++)
+        if (!(store->names[i] = bt_strdup(names[i])))
+            return BT_ERROR_MEMORY;
+    return store->names ? BT_OK : BT_ERROR_MEMORY;
 }
 
 char *bt_store_take_note(bt_store *store)

@@ -226,6 +226,102 @@ START_TEST(normalized)
 }
 END_TEST
 
+typedef struct part {
+    int y, x, height, width;
+} part;
+
+/* Pixel o of a line of `size` that `count` pixels are made: the mean of those, weighted by a triangle around it. */
+static double weight_of(int o, int size, int count, int k)
+{
+    const double centre = (o + 0.5) * count / size;
+    double sum = 0, own = 0;
+    for (int j = 0; j < count; j++) {
+        const double w = fmax(0, 1 - fabs(j + 0.5 - centre));
+        sum += w;
+        own = j == k ? w : own;
+    }
+    return own / sum;
+}
+
+static bool is_part(const float *image, int64_t i, part p)
+{
+    for (int y = 0; y < H; y++)
+        for (int x = 0; x < W; x++)
+            for (int c = 0; c < C; c++) {
+                double due = 0;
+                for (int r = 0; r < p.height; r++)
+                    for (int k = 0; k < p.width; k++)
+                        due += weight_of(y, H, p.height, r) * weight_of(x, W, p.width, k) *
+                               byte_at(i, p.y + r, p.x + k, c) / 255.0;
+                if (fabs(image[y * ROW + x * C + c] - due) > 1e-6)
+                    return false;
+            }
+    return true;
+}
+
+/* Each is exactly one part of its image, resized: of a share and of sides that were asked for, and anywhere in it. */
+START_TEST(parts_resized)
+{
+    enum { N = 60 };
+    bt_loader *loader = open_with(bt_dataset_random_resized_crop(noise(N, 3, true), 0.3, 9), of_size(N));
+    const bt_batch *batch = draw(loader);
+    const float *image = field_of(batch, "image")->array.data;
+    const int32_t *index = i32_of(batch, "index");
+    int first[H * W] = {0}, places = 0, sizes[H * W + 1] = {0}, areas = 0;
+    for (int64_t i = 0; i < N; i++) {
+        int found = 0;
+        for (part p = {.height = 1}; p.height <= H; p.height++)
+            for (p.width = 1; p.width <= W; p.width++)
+                for (p.y = 0; p.y + p.height <= H; p.y++)
+                    for (p.x = 0; p.x + p.width <= W; p.x++)
+                        if (is_part(image + i * IMAGE, index[i], p)) {
+                            const double sides = (double)p.width / p.height,
+                                         share = p.width * p.height / (double)(H * W);
+                            found++;
+                            ck_assert(share > 0.2 && sides > 0.55 && sides < 1.8); /* rounded to whole pixels */
+                            places += first[p.y * W + p.x]++ == 0;
+                            areas += sizes[p.width * p.height]++ == 0;
+                        }
+        ck_assert_int_eq(found, 1);
+    }
+    ck_assert(places > 6 && areas > 6);
+    bt_loader_free(loader);
+    bt_loader_options o = of_size(N);
+    o.chance = false;
+    loader = open_with(bt_dataset_random_resized_crop(noise(N, 3, true), 0.3, 9), o);
+    batch = draw(loader);
+    for (int64_t i = 0; i < N; i++)
+        ck_assert(is_part((const float *)field_of(batch, "image")->array.data + i * IMAGE, i32_of(batch, "index")[i],
+                          (part){0, 0, H, W}));
+    bt_loader_free(loader);
+    ck_assert_ptr_null(bt_dataset_random_resized_crop(noise(4, 3, true), 1.5, 9));
+    expect_failure(BT_ERROR_ARGUMENT, "least share of 1.5");
+    ck_assert_ptr_null(bt_dataset_crop(bt_dataset_random_resized_crop(noise(4, 3, true), 0.5, 9), 1, 1));
+    expect_failure(BT_ERROR_ARGUMENT, "bt_dataset_crop", "not both");
+}
+END_TEST
+
+/* With mixup, whose partners are parts as well, on several threads, in both precisions: the same to the last bit. */
+START_TEST(parts_and_mixup)
+{
+    enum { N = 500 };
+    static float expected[N * IMAGE];
+    for (int k = 0; k < 3; k++) {
+        bt_loader_options o = of_size(N);
+        o.threads = k ? 3 : 1;
+        o.dtype = k == 2 ? BT_F64 : BT_F32;
+        bt_dataset *data = bt_dataset_random_resized_crop(noise(N, 3, k != 1), 0.2, 4);
+        bt_loader *loader = open_with(bt_dataset_mixup(bt_dataset_flip(data, 5), 0.3, 6), o);
+        const bt_array image = field_of(draw(loader), "image")->array;
+        if (k == 0)
+            memcpy(expected, image.data, sizeof expected);
+        for (int64_t i = 0; i < N * IMAGE; i++)
+            ck_assert(fabs(bt_get(image.dtype, image.data, i) - (double)expected[i]) <= (k == 2 ? 1e-6 : 0));
+        bt_loader_free(loader);
+    }
+}
+END_TEST
+
 /* A square of `size` whose middle is in the image; what is outside does not count. 0 is the mean: after normalising. */
 START_TEST(cutouts)
 {
@@ -650,6 +746,8 @@ int main(void)
     ADD_CASE(suite, a_function_of_seed_epoch_and_index);
     ADD_CASE(suite, threads_and_seeking);
     ADD_CASE(suite, normalized);
+    ADD_CASE(suite, parts_resized);
+    ADD_CASE(suite, parts_and_mixup);
     ADD_CASE(suite, cutouts);
     ADD_CASE(suite, mixtures);
     ADD_CASE(suite, shares_and_partners);

@@ -1,4 +1,5 @@
 /* libsvm files: what is read, and what is refused. */
+#include "data/dataset.h"
 #include "files.h"
 
 #include "support/suite.h"
@@ -163,6 +164,42 @@ START_TEST(too_large_as_a_dense_table)
 }
 END_TEST
 
+/* Each row as long as the longest, both splits as wide; twice opened, the values are held once. */
+START_TEST(sparse_rows)
+{
+    static const double value[] = {0.5, 1, 0, 0, -2, 0.3};
+    static const int32_t column[] = {1, 3, 0, 0, 0, 3};
+    write_text("s.libsvm", "+1 2:0.5 4:1\n-1 3:0\n0.5 1:-2 4:3e-1\n");
+    write_text("s.libsvm.t", "1 6:1 7:2 9:1\n");
+    bt_dataset *data = bt_dataset_open(path_of("s.libsvm:sparse"), "train"), *again;
+    ck_assert_msg(data != NULL, "%s", bt_error());
+    again = bt_dataset_open(path_of("s.libsvm:sparse"), "train");
+    ck_assert_ptr_eq(bt_dataset_column(data, "x.value")->store, bt_dataset_column(again, "x.value")->store);
+    bt_dataset_free(again);
+    again = bt_dataset_open(path_of("s.libsvm"), "train"); /* dense: a set of its own */
+    ck_assert_int_eq(bt_dataset_field_dim(again, "x", 1), 9);
+    bt_dataset_free(again);
+    ck_assert_int_eq(bt_dataset_field_dim(data, "x", 0), 3);
+    ck_assert_int_eq(bt_dataset_field_dim(data, "x", 1), 9);
+    ck_assert_int_eq(bt_dataset_field_dim(data, "x", 2), -1);
+    ck_assert_int_eq(bt_dataset_field_dim(data, "z", 1), -1);
+    const bt_batch *batch = whole(data);
+    ck_assert_int_eq(field_of(batch, "x.value")->array.dims[1], 2);
+    for (int i = 0; i < 6; i++) {
+        ck_assert_double_eq(f64_of(batch, "x.value")[i], value[i]);
+        ck_assert_int_eq(i32_of(batch, "x.column")[i], column[i]);
+    }
+    ck_assert_double_eq(f64_of(batch, "y")[2], 0.5);
+    data = bt_dataset_open(path_of("s.libsvm:from_zero,sparse"), "test");
+    ck_assert_msg(data != NULL, "%s", bt_error());
+    ck_assert_int_eq(bt_dataset_field_dim(data, "x", 1), 10);
+    batch = whole(data);
+    ck_assert_int_eq(i32_of(batch, "x.column")[2], 9);
+    ck_assert_ptr_null(bt_dataset_open(path_of("s.libsvm:sparsely"), "train"));
+    expect_failure(BT_ERROR_DATA, "\"sparsely\"", "from_zero, any_order and sparse");
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("data.libsvm");
@@ -172,5 +209,6 @@ int main(void)
     ADD_CASE(suite, other_forms);
     ADD_CASE(suite, faults);
     ADD_CASE(suite, too_large_as_a_dense_table);
+    ADD_CASE(suite, sparse_rows);
     return run_suite(suite);
 }

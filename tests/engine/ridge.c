@@ -21,10 +21,27 @@ ridge ridge_data(void)
 
 /* ---- by the library ---- */
 
-static bt_dataset *table(const double *x, const double *y, int count)
+/* Each row as three entries, the columns turned round, one of them of nothing. */
+static void add_sparse(bt_dataset *data, const double *x, int count)
+{
+    double value[3 * RIDGE_ROWS];
+    int32_t column[3 * RIDGE_ROWS];
+    for (int i = 0; i < count; i++)
+        for (int k = 0; k < 3; k++) {
+            value[3 * i + k] = k == 1 ? 0 : x[2 * i + (k == 0)];
+            column[3 * i + k] = k == 0;
+        }
+    bt_dataset_add(data, "x.value", BT_ARRAY(value, count, 3));
+    bt_dataset_add(data, "x.column", BT_ARRAY(column, count, 3));
+}
+
+static bt_dataset *table(const double *x, const double *y, int count, bool sparse)
 {
     bt_dataset *data = bt_dataset_new(count);
-    bt_dataset_add(data, "x", BT_ARRAY(x, count, 2));
+    if (sparse)
+        add_sparse(data, x, count);
+    else
+        bt_dataset_add(data, "x", BT_ARRAY(x, count, 2));
     bt_dataset_add(data, "y", BT_ARRAY(y, count));
     return data;
 }
@@ -32,13 +49,13 @@ static bt_dataset *table(const double *x, const double *y, int count)
 static bt_dataset *lower_data(bt_problem *self)
 {
     const ridge *data = bt_user(self);
-    return table(data->x, data->y, RIDGE_ROWS);
+    return table(data->x, data->y, RIDGE_ROWS, data->sparse);
 }
 
 static bt_dataset *upper_data(bt_problem *self)
 {
     const ridge *data = bt_user(self);
-    return table(data->upper_x, data->upper_y, RIDGE_UPPER_ROWS);
+    return table(data->upper_x, data->upper_y, RIDGE_UPPER_ROWS, data->sparse);
 }
 
 static bt_module *lower_module(bt_problem *self)
@@ -53,7 +70,7 @@ static bt_module *upper_module(bt_problem *self)
 
 static bt_tensor *residual(bt_problem *lower, const bt_batch *batch)
 {
-    return bt_sub(bt_matmul(bt_field(batch, "x"), bt_forward(lower)), bt_field(batch, "y"));
+    return bt_sub(bt_field_matmul(batch, "x", bt_forward(lower)), bt_field(batch, "y"));
 }
 
 static bt_tensor *lower_step(bt_problem *self, const bt_batch *batch)

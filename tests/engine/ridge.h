@@ -13,6 +13,7 @@ typedef struct ridge {
     double x[RIDGE_ROWS * 2], y[RIDGE_ROWS];
     double upper_x[RIDGE_UPPER_ROWS * 2], upper_y[RIDGE_UPPER_ROWS];
     double w[2], lambda[2]; /* at the start */
+    bool sparse;            /* the library has the rows of x as sparse ones */
 } ridge;
 
 ridge ridge_data(void);

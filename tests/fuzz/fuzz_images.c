@@ -1,5 +1,5 @@
-/* An image as PNG, PGM or PPM: the first byte says which, whether it is to be in colour, and whether the check sums of
- * PNG are made right first, or hardly an input would get beyond them. */
+/* An image as PNG, PGM or PPM, or JPEG: the first byte says which, whether it is to be in colour, and whether the check
+ * sums of PNG are made right first, or hardly an input would get beyond them. */
 #include "fuzz.h"
 
 #include "data/read.h"
@@ -48,9 +48,12 @@ void fuzz_one(const uint8_t *data, size_t size)
         repair(content, size);
     image = NULL;
     channels_asked = how & 2 ? 3 : 1;
-    bt_source *source = bt_source_open(fuzz_file(0, content, size));
+    const char *path = fuzz_file(0, content, size);
+    bt_source *source = bt_source_open(path);
     fuzz_check(source != NULL, "the file cannot be opened");
-    bt_status status = how & 1 ? bt_read_pnm(source, place, NULL) : bt_read_png(source, place, NULL);
+    bt_status status = how & 8   ? bt_read_jpeg(path, place, NULL)
+                       : how & 1 ? bt_read_pnm(source, place, NULL)
+                                 : bt_read_png(source, place, NULL);
     bt_source_close(source);
     for (size_t i = 0; image && i < room; i++)
         sum += image[i];

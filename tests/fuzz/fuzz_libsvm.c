@@ -23,6 +23,8 @@ void fuzz_one(const uint8_t *data, size_t size)
     int64_t lines = 1;
     for (size_t i = 0; i < size; i++)
         lines += data[i] == '\n';
+    bt_dataset *sparse = bt_read_libsvm(path, (bt_libsvm_form){.sparse = true}, 0);
+    fuzz_dataset(sparse, bt_sparse_fields, BT_SPARSE_FIELDS);
     read_as(path, (bt_libsvm_form){.from_zero = true, .any_order = true}, lines);
     bt_error_clear();
     read_as(path, (bt_libsvm_form){0}, lines);

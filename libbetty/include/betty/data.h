@@ -18,16 +18,31 @@ extern "C" {
  * the INI file's folder, in $BETTY_DATA and in ./data.
  *
  * Images have the fields image [h, w, channels] in 0..1 and label; those of CIFAR-100 also have coarse. A folder of
- * images contains files SPLIT/CLASS/FILE, .png, .pgm or .ppm, all of one size. The classes of train, sorted by name,
- * become 0, 1, ... PNG images are read with 8 bits per channel and without transparency.
+ * images contains files SPLIT/CLASS/FILE, .jpg, .png, .pgm or .ppm, all of one size. The classes of train, sorted by
+ * name, become 0, 1, ... Channels of 16 bits are rounded to 8, and transparency is left out.
+ *
+ * A folder of arrays, FIELD.npy or SPLIT/FIELD.npy, has a field for each of them. Its numbers stay in the files, which
+ * must not change while they are used.
  *
  * Tables have the fields x [features] and y. In CSV, y is the last column, or the one named in "FILE.csv:COLUMN". In a
  * libsvm file, features are counted from 1 and ordered within a line. For other files, append ":from_zero",
- * ":any_order" or ":from_zero,any_order" to the name.
+ * ":any_order" or ":from_zero,any_order" to the name. With ":sparse" the rows stay sparse: instead of x they have
+ * x.value [k] and x.column [k], where k is the length of the longest row. Shorter rows end with values of 0 in column 0
+ * (bt_field_matmul).
  *
  * Texts with the votes of labelling functions (semeval, trec) have x [words], votes [functions] (a class, or -1 for no
  * vote), counts [classes] of these votes, and the true label. */
 bt_dataset *bt_dataset_open(const char *name, const char *split);
+
+/* Opens a folder of images of different sizes and makes each of them a square. An image is resized so that its shorter
+ * side has `resize` pixels; the longer side keeps the shape, rounded down. Then it is cut to the `crop` x `crop` pixels
+ * in its middle. Resizing is bilinear with antialiasing and gives the bytes that Pillow gives. resize 0: only cut. crop
+ * 0: as `resize`. Both 0: images stay as they are. Other data sets fail if a size is given. */
+typedef struct bt_image_options {
+    int64_t resize, crop; /* up to 65536; crop is at most resize */
+    bool colour;          /* all have three channels; false: as many as the first one, and others must not have more */
+} bt_image_options;
+bt_dataset *bt_dataset_images(const char *name, const char *split, const bt_image_options *options);
 
 /* These functions change tables with the fields x [features] and y. They take over the set, even on failure, and return
  * it, or NULL on failure.
@@ -63,6 +78,11 @@ bt_dataset *bt_dataset_flip(bt_dataset *data, uint64_t seed);
 bt_dataset *bt_dataset_normalize(bt_dataset *data, bt_array mean, bt_array deviation);
 bt_dataset *bt_dataset_cutout(bt_dataset *data, int64_t size, uint64_t seed);
 
+/* For training at random sizes; done before all other changes. A part of the image is resized to the whole, bilinear.
+ * The part lies anywhere in the image, has between `least` and 1 of its area, and sides from 3:4 to 4:3 (Szegedy et
+ * al., "Going deeper with convolutions", CVPR 2015). Cannot be used together with bt_dataset_crop. */
+bt_dataset *bt_dataset_random_resized_crop(bt_dataset *data, double least, uint64_t seed);
+
 /* Mixes images: share * image + (1-share) * the image of another example, which is changed at random on its own. share
  * is drawn from Beta(alpha, alpha). The batch also has `other_label`, the label of the other example, and `share`, [n].
  * In validation, other_label is label and share is 1. The loss is
@@ -93,10 +113,24 @@ typedef struct bt_dataset_def { /* a data set that can be opened by name */
     bt_dataset *(*open)(const char *split);
 } bt_dataset_def;
 
+/* Adds the field `label` to a table whose target `y` names a class, such as -1 or 1: 0, 1, ... for the different values
+ * in `train`, in increasing order. These values become the names of the classes. Takes over both sets; train NULL: the
+ * set itself. BT_ERROR_DATA: an example has a value that train does not have. A set that has `label` is unchanged. */
+bt_dataset *bt_dataset_number_label(bt_dataset *data, bt_dataset *train);
+
+/* The number of classes of the field `label`, or of `y` of a table: the number of their names, or the largest label
+ * plus 1 if labels are 0, 1, ... It is 0 after a failure. The name of class k is that of its folder; NULL: it has none.
+ * The set owns the name. */
+int64_t bt_dataset_classes(const bt_dataset *data);
+const char *bt_dataset_class_name(const bt_dataset *data, int64_t k);
+
 /* A batch from a data set also has the field `index`, the position of each example in the set. Fields are [n, ...],
  * where n is the batch size, or the remainder in the last batch of an epoch. Floating-point fields have the precision
  * of the problem. */
 bt_tensor *bt_field(const bt_batch *batch, const char *name, ...) BT_FORMAT(2, 3); /* traced; name: format */
+/* Traced: the product of a table's field and weight [features, m] or [features]: [n, m] or [n]. A sparse field, stored
+ * as FIELD.value and FIELD.column, gives the sum over j of value[i, j] weight[column[i, j]]. */
+bt_tensor *bt_field_matmul(const bt_batch *batch, const char *name, bt_tensor *weight);
 int64_t bt_batch_count(const bt_batch *batch); /* host: the number of examples; 1 if no field counts */
 bt_batch *bt_batch_new(void);
 bt_status bt_batch_set(bt_batch *batch, const char *field, bt_array values); /* copied */

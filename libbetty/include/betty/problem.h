@@ -71,6 +71,8 @@ bt_problem *bt_peer(bt_problem *self, const char *name); /* the problem with thi
 void *bt_user(bt_problem *self);                         /* the pointer given to bt_engine_use */
 uint64_t bt_seed(bt_problem *self);                      /* the engine's seed */
 int64_t bt_data_dim(bt_problem *self, const char *field, int axis); /* of its training data; axis 0: examples */
+bool bt_data_has(bt_problem *self, const char *field); /* whether its data have the field; false after a failure */
+int64_t bt_data_classes(bt_problem *self); /* how many classes they have: bt_dataset_classes; 1 after a failure */
 
 /* The problem's own INI keys, each with its default and range (both ends included). A key in the file that no callback
  * asks for is an error. So ask for each key during set-up (configure_... or a traced callback); after that you may ask
