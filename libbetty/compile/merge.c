@@ -47,7 +47,7 @@ bt_status bt_pass_lives(bt_compilation *c)
         }
         if (step->scratch >= 0) {
             program->buffers[step->scratch].first = s;
-            program->buffers[step->scratch].last = end;
+            program->buffers[step->scratch].last = bt_step_ends(program, s);
         }
     }
     for (int64_t b = 0; b < program->buffer_count; b++)
