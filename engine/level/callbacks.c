@@ -70,9 +70,10 @@ uint64_t bt_seed(bt_problem *self)
     return bt_usable(self, "bt_seed") && self->context->settings ? (uint64_t)self->context->settings->seed : 0;
 }
 
-/* The training data, opened if need be; NULL: there are none, or a failure. */
+/* The training data, opened if need be; NULL: a failure. */
 static const bt_dataset *train_data(bt_problem *self, const char *function, const char *field)
 {
+    const bt_dataset *data = NULL;
     if (!bt_usable(self, function))
         return NULL;
     if (!field)
@@ -80,8 +81,13 @@ static const bt_dataset *train_data(bt_problem *self, const char *function, cons
     else if (!self->train && !self->def->configure_train_data)
         bt_fail(BT_ERROR_ARGUMENT, "%s: %s needs configure_train_data", self->name, function);
     else if (bt_problem_open_set(self, BT_TRAIN) == BT_OK)
-        return self->train_data ? self->train_data : self->train ? bt_loader_data(self->train->loader) : NULL;
-    return NULL;
+        data = self->train_data ? self->train_data : self->train ? bt_loader_data(self->train->loader) : NULL;
+    else
+        return NULL;
+    if (!data)
+        bt_fail(BT_ERROR_DATA, "%s: %s: the training data are no data set, and have no field `%s`", self->name,
+                function, field ? field : "");
+    return data;
 }
 
 bool bt_data_has(bt_problem *self, const char *field)
@@ -100,9 +106,9 @@ int64_t bt_data_classes(bt_problem *self)
 int64_t bt_data_dim(bt_problem *self, const char *field, int axis)
 {
     const bt_dataset *data = train_data(self, "bt_data_dim", field);
-    if (!data && bt_error_status() != BT_OK)
+    if (!data)
         return 1;
-    int64_t size = data ? bt_dataset_field_dim(data, field, axis) : 0;
+    int64_t size = bt_dataset_field_dim(data, field, axis);
     if (size < 1) {
         bt_fail(BT_ERROR_DATA, "%s: the training data have no field `%s` with an axis %d", self->name, field, axis);
         return 1;

@@ -123,8 +123,7 @@ typedef struct bt_captured { /* a bt_prediction, or a metric with one value for 
     char name[128];
     bt_tensor *value; /* [n, ...]; of the trace in progress */
     int64_t width;    /* numbers of an example */
-    bool integer;     /* they are */
-    bool metric;
+    bool integer, metric;
 } bt_captured;
 
 typedef struct bt_capture {

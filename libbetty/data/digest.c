@@ -3,7 +3,7 @@
 #include "data/dataset.h"
 
 enum { PIECE = 256 };
-enum { LOOKED_AT = 1024 }; /* rows of a file that may be larger than memory, evenly over it */
+enum { LOOKED_AT = 256 }; /* rows of a file that may be larger than memory, evenly over it */
 
 /* Of a row's values, whether they are kept as they were given or as bytes. */
 static uint64_t hash_row(uint64_t hash, const bt_store *store, const char *row)
@@ -31,6 +31,8 @@ static uint64_t hash_of(const bt_column *column, int64_t count)
                             (size_t)(store->array.rank - 1) * sizeof *store->array.dims);
     const int64_t step = store->map && count > LOOKED_AT ? count / LOOKED_AT : 1;
     for (int64_t i = 0; i < count; i += step) {
+        const int32_t ahead = (int32_t)(i + step < count ? i + step : i);
+        bt_store_ahead(column, &ahead, 1); /* or a file would be read page by page */
         size_t row = (size_t)(column->rows ? column->rows->at[i] : i);
         hash = hash_row(hash, store, rows + row * store->row_step);
     }
