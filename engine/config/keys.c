@@ -225,8 +225,8 @@ const bt_key bt_keys[] = {
              "sqrt. No bit of a result depends on it (docs/memory.md)"},
 
     {"offload", PROBLEM(offload), .kind = BT_KEY_WORDS, .words = "none | optimizer | activations | trajectory",
-     .value = "none", RESUMABLE, .ablate = "optimizer | activations | trajectory", .exact = true,
-     .saves = SAVES(BT_OPTIMIZER) | SAVES(BT_ACTIVATIONS) | SAVES(BT_TRAJECTORY),
+     .value = "none", RESUMABLE, .ablate = "optimizer | activations | trajectory | optimizer, activations, trajectory",
+     .exact = true, .saves = SAVES(BT_OPTIMIZER) | SAVES(BT_ACTIVATIONS) | SAVES(BT_TRAJECTORY),
      .help =
          "what of this level lies in the host's memory rather than on the device, and is copied there and back while "
          "other work is done, by commas: what the optimiser keeps, forward values until its derivatives read them, "
