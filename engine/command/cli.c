@@ -9,89 +9,88 @@
 #define FIELD(field) .offset = offsetof(bt_cli, field)
 
 static const bt_cli_option options[] = {
-    {"--plan", FLAG, FIELD(plan), .help = "print the memory plan, and do not train"},
+    {"--plan", FLAG, FIELD(plan), .help = "print the memory plan; do not train"},
     {"--curve", FLAG, FIELD(curve),
-     .help = "with --plan: what less memory would cost, as bytes against work that is done again, for each phase and "
-             "the run, by plans for falling values of memory_budget; with --output leaves curve.json and curve.svg"},
-    {"--info", FLAG, FIELD(info), .help = "print the levels, the device and the kernels, and do not train"},
-    {"--print-config", FLAG, FIELD(print_config), .help = "print every setting as an INI file, and do not train"},
-    {"--print-equation", FLAG, FIELD(equation), .help = "print which gradients the levels follow, and do not train"},
+     .help = "with --plan: print what less memory would cost: bytes against recomputed work, for each phase and for "
+             "the whole run. It plans for ever smaller values of memory_budget. With --output it writes curve.json and "
+             "curve.svg"},
+    {"--info", FLAG, FIELD(info), .help = "print the levels, the device and the kernels; do not train"},
+    {"--print-config", FLAG, FIELD(print_config), .help = "print every setting as an INI file; do not train"},
+    {"--print-equation", FLAG, FIELD(equation),
+     .help = "print the equations of the gradients that the levels follow; do not train"},
     {"--check-hypergradient", FLAG, FIELD(check),
-     .help = "compare hypergradients with differences of the retrained loss, and do not train; with --output leaves "
-             "check.json in that folder, which may be a run's"},
+     .help = "compare hypergradients with finite differences of the loss after retraining; do not train. With --output "
+             "it writes check.json to that folder, which may be a run's"},
     {"--ablate", FLAG, FIELD(ablate),
-     .help = "try each memory technique on each level, and print what it buys and costs; with --plan only the bytes, "
-             "without running; leaves ablation.json, ablation.md and ablation.svg"},
-    {"--steps", COUNT, FIELD(steps), .value = "N", .help = "with --ablate: leaf steps of each row and round (20)"},
+     .help = "try each memory technique on each level and print what it saves and costs; with --plan only the bytes, "
+             "without running. It writes ablation.json, ablation.md and ablation.svg"},
+    {"--steps", COUNT, FIELD(steps), .value = "N", .help = "with --ablate: leaf steps per row and round (20)"},
     {"--level", TEXT, FIELD(level), .value = "NAME",
-     .help =
-         "check the hypergradient of this upper problem only; evaluate, or sample from, this problem only; ablate this "
-         "level only"},
+     .help = "check the hypergradient of this upper problem only; evaluate or sample from this problem only; ablate "
+             "this level only"},
     {"--samples", COUNT, FIELD(samples), .value = "N",
-     .help = "along how many directions; or all parameters, if there are no more"},
+     .help = "with --check-hypergradient: number of directions to check; if there are no more parameters than that, "
+             "check each parameter"},
     {"--profile", FLAG, FIELD(profile),
-     .help = "train, and print where the time went; leaves profile.json and trace.json (Chrome's trace format)"},
+     .help = "train and print where the time went; write profile.json and trace.json (Chrome's trace format)"},
     {"--json", FLAG, FIELD(json),
-     .help = "print the plan, the info, the check, the ablation, what differs between two runs, or the table of "
-             "several, as JSON"},
+     .help = "print the plan, the info, the check, the ablation, the differences between two runs, or the table of "
+             "several runs as JSON"},
     {"--set", SET, .value = "SECTION.KEY=VALUE",
-     .help = "a setting, as in the file, which it overrides; may be repeated. Several values, A|B|C, are several runs: "
-             "all combinations, with each of the seeds (a | that belongs to a value is written \\|)"},
+     .help = "override a setting of the file; may be repeated. Several values, A|B|C, start several runs: one for each "
+             "combination and each seed. Write \\| for a | inside a value"},
     {"--output", SETTING, .key = "engine.output", .value = "DIR",
-     .help = "the folder that the run leaves (runs/NAME-N)"},
+     .help = "folder for the files of the run (runs/NAME-N)"},
     {"--resume", TEXT, FIELD(resume), .value = "DIR",
-     .help = "go on with the run in this folder, from its newest checkpoint, or from DIR/checkpoints/NAME; FILE may be "
-             "left out"},
+     .help = "continue the run in this folder from its newest checkpoint, or from DIR/checkpoints/NAME; FILE may be "
+             "omitted"},
     {"--evaluate", TEXT, FIELD(evaluate), .value = "DIR",
-     .help =
-         "the newest checkpoint of the run in this folder, or DIR/checkpoints/NAME, on its validation data, and do not "
-         "train; FILE may be left out"},
+     .help = "evaluate the newest checkpoint of the run in this folder, or DIR/checkpoints/NAME, on its validation "
+             "data; do not train. FILE may be omitted"},
     {"--compare", TEXT, FIELD(compare), .value = "RUN RUN",
-     .help = "print what differs between two runs, by their folders: configuration, code, results"},
+     .help = "print the differences between the runs in two folders: configuration, code and results"},
     {"--new", TEXT, FIELD(new), .value = "NAME",
-     .help = "write NAME.c and NAME.ini, a problem of two levels that trains as it is, to be changed into yours"},
+     .help = "write NAME.c and NAME.ini: a two-level problem that trains as it is, as a starting point for your own"},
     {"--report", FLAG, FIELD(report), .value = "RUN [RUN ...]",
      .help =
-         "write report.html, one page that needs nothing else: curves of every metric, memory by phase, the equation, "
-         "the check, the profile, the configuration, what differs. A RUN is the folder of a run, of several, of an "
-         "ablation, or of a check. It goes into the first of them, or with --output into DIR"},
+         "write report.html, one self-contained page: curves of every metric, memory by phase, the equation, the "
+         "check, the profile, the configuration and the differences between runs. RUN is the folder of a run, of "
+         "several runs, of an ablation or of a check. The page is written to the first RUN, or with --output to DIR"},
     {"--predictions", TEXT, FIELD(predictions), .value = "CSV",
-     .help = "with --evaluate: write what each example gets to this file"},
+     .help = "with --evaluate: write the prediction for each example to this file"},
     {"--sample", TEXT, FIELD(sample), .value = "TEXT",
-     .help = "with --evaluate: instead of metrics, what the run's language model goes on with after this text"},
-    {"--tokens", COUNT, FIELD(tokens), .value = "N", .help = "with --sample: how many tokens are drawn (100)"},
+     .help = "with --evaluate: print how the run's language model continues this text, instead of metrics"},
+    {"--tokens", COUNT, FIELD(tokens), .value = "N", .help = "with --sample: number of tokens to draw (100)"},
     {"--temperature", REAL, FIELD(temperature), .value = "X",
-     .help = "with --sample: they are drawn from softmax(logits / X) (1); 0: each is the most likely one"},
-    {"--top", COUNT, FIELD(top), .value = "N", .help = "with --sample: among the N most likely ones (all)"},
+     .help = "with --sample: draw tokens from softmax(logits / X) (1); 0: always take the most likely one"},
+    {"--top", COUNT, FIELD(top), .value = "N", .help = "with --sample: draw only from the N most likely tokens (all)"},
     {"--export", TEXT, FIELD(export), .value = "MODEL.onnx",
-     .help = "betty-run --export MODEL.onnx --problem NAME RUN: write the network that the run in the folder RUN has "
-             "trained, "
-             "as a model of ONNX; MODEL.safetensors: its parameters, for PyTorch"},
-    {"--problem", TEXT, FIELD(problem), .value = "NAME", .help = "with --export: whose network"},
+     .help = "betty-run --export MODEL.onnx --problem NAME RUN: write the network trained by the run in folder RUN as "
+             "an ONNX model; MODEL.safetensors: write its parameters, for PyTorch"},
+    {"--problem", TEXT, FIELD(problem), .value = "NAME", .help = "with --export: problem whose network is written"},
     {"--device", SETTING, .key = "engine.device", .value = "NAME", .help = "auto | cpu | cuda"},
     {"--device-profile", TEXT, FIELD(card), .value = "NAME",
-     .help = "with --plan and --device cuda: the card that is planned for, where none is there: h100, or a file that "
-             "describes one"},
+     .help =
+         "with --plan and --device cuda: plan for this card without having one: h100, or a file that describes a card"},
     {"--threads", SETTING, .key = "engine.threads", .value = "N",
-     .help = "threads of the kernels, at most (0: by work and cores)"},
+     .help = "maximum number of threads per kernel call (0: depends on the work and the cores)"},
     {"--ranks", SETTING, .key = "engine.ranks", .value = "N",
-     .help = "ranks that share each batch; with --plan: what one of them needs, and sends"},
-    {"--seed", SETTING, .key = "engine.seed", .value = "N", .help = "where all randomness comes from"},
+     .help = "number of ranks that share each batch; with --plan: print what one rank needs and sends"},
+    {"--seed", SETTING, .key = "engine.seed", .value = "N", .help = "seed of all random numbers"},
     {"--seeds", SEEDS, .value = "LIST",
-     .help =
-         "a run with each of these seeds, 1..5 or 1,2,7..9, in folders below one, and a table of mean and deviation "
-         "over them; leaves grid.json, grid.md and grid.svg; with --plan only the bytes of each combination. "
-         "--resume DIR goes on with those that have not finished, or adds seeds and values"},
+     .help = "run once with each of these seeds, 1..5 or 1,2,7..9, in subfolders of one folder, and print a table of "
+             "means and deviations. It writes grid.json, grid.md and grid.svg; with --plan it prints only the bytes of "
+             "each combination. --resume DIR continues the unfinished runs, or adds seeds and values"},
     {"--jobs", JOBS, .value = "N",
-     .help = "of several runs, so many at once (1); auto, or 0: as many as there are cores for. Where `threads` is not "
-             "set, the cores are shared out among them"},
-    {"--quiet", FLAG, FIELD(quiet), .help = "say nothing while training"},
+     .help = "number of runs at a time, if there are several (1); auto, or 0: as many as the cores allow. If `threads` "
+             "is not set, the runs share the cores"},
+    {"--quiet", FLAG, FIELD(quiet), .help = "print nothing while training"},
     {"--help", FORM, FIELD(help), .value = "text | man | list",
-     .help = "print this text and the keys of an INI file; --help=man: this text as a page of the manual; =list: for "
-             "programs, as the completion of a shell"},
+     .help = "print this text and the keys of an INI file; --help=man: this text as a manual page; =list: a list for "
+             "programs, such as shell completion"},
     {"--help-keys", FORM, FIELD(keys), .value = "text | markdown | man | list",
-     .help =
-         "print the keys only; --help-keys=markdown: as a page; =man: as a page of the manual; =list: for programs"},
+     .help = "print only the keys; --help-keys=markdown: as a Markdown page; =man: as a manual page; =list: as a list "
+             "for programs"},
     {"--version", FLAG, FIELD(version), .help = "print the version"},
 };
 
@@ -114,9 +113,8 @@ static bt_status unknown_option(const char *word, size_t length)
     char *name = bt_string("%.*s", (int)length, word);
     const char *nearest = bt_nearest(name, names);
     bt_free(name);
-    return bt_fail(BT_ERROR_CONFIG, "there is no option `%.*s`%s%s%s", (int)length, word,
-                   nearest ? "; did you mean `" : "", nearest ? nearest : "; betty-run --help lists them",
-                   nearest ? "`?" : "");
+    return bt_fail(BT_ERROR_CONFIG, "unknown option `%.*s`%s%s%s", (int)length, word, nearest ? "; did you mean `" : "",
+                   nearest ? nearest : "; betty-run --help lists them", nearest ? "`?" : "");
 }
 
 static bt_status add_setting(bt_cli *cli, const char *key, const char *value, const char *origin)
@@ -231,13 +229,14 @@ static bt_status sort_words(bt_cli *cli)
 {
     const int64_t count = cli->word_count;
     if (cli->report)
-        return count ? BT_OK : bt_fail(BT_ERROR_CONFIG, "--report: of which runs? betty-run --report RUN [RUN ...]");
+        return count ? BT_OK
+                     : bt_fail(BT_ERROR_CONFIG, "--report needs at least one run: betty-run --report RUN [RUN ...]");
     if (count > (cli->export ? 2 : 1))
         return bt_fail(BT_ERROR_CONFIG, "one %s at a time: found `%s`%s `%s`%s",
                        cli->compare ? "pair of runs to compare" : "INI file", cli->words[0], count > 2 ? "," : " and",
                        cli->words[1], count > 2 ? " and more" : "");
     if (cli->export && !count)
-        return bt_fail(BT_ERROR_CONFIG, "--export %s: of which run? betty-run --export %s --problem NAME RUN",
+        return bt_fail(BT_ERROR_CONFIG, "--export %s needs a run: betty-run --export %s --problem NAME RUN",
                        cli->export, cli->export);
     if (cli->export)
         cli->run = cli->words[count - 1];
@@ -256,22 +255,23 @@ bool bt_cli_reports(const bt_cli *cli)
 static bt_status check_ablation(const bt_cli *cli)
 {
     if (cli->steps && (!cli->ablate || cli->plan))
-        return bt_fail(BT_ERROR_CONFIG, "--steps goes with --ablate, without --plan");
+        return bt_fail(BT_ERROR_CONFIG, "--steps needs --ablate, and does not work with --plan");
     if (cli->ablate && (cli->info || cli->print_config || cli->equation || cli->check || cli->profile || cli->evaluate))
-        return bt_fail(BT_ERROR_CONFIG, "--ablate goes with no other report than --plan: one at a time");
+        return bt_fail(BT_ERROR_CONFIG, "--ablate can be combined with --plan, but with no other report");
     return BT_OK;
 }
 
 static bt_status check_curve(const bt_cli *cli)
 {
     if (cli->card && !cli->plan)
-        return bt_fail(BT_ERROR_CONFIG, "--device-profile goes with --plan: betty-run FILE --plan --device cuda "
+        return bt_fail(BT_ERROR_CONFIG, "--device-profile needs --plan: betty-run FILE --plan --device cuda "
                                         "--device-profile h100");
     if (cli->curve && !cli->plan)
-        return bt_fail(BT_ERROR_CONFIG, "--curve goes with --plan: betty-run FILE --plan --curve");
+        return bt_fail(BT_ERROR_CONFIG, "--curve needs --plan: betty-run FILE --plan --curve");
     if (cli->curve && (cli->info || cli->print_config || cli->equation || cli->check || cli->ablate || cli->grid))
-        return bt_fail(BT_ERROR_CONFIG, "--plan --curve is of one run, and goes with no other report: without --seeds, "
-                                        "--ablate, --info and the like, and with one value for each --set");
+        return bt_fail(BT_ERROR_CONFIG,
+                       "--plan --curve reports on one run, and cannot be combined with another report: leave out "
+                       "--seeds, --ablate, --info and the like, and give each --set one value");
     return BT_OK;
 }
 
@@ -281,19 +281,20 @@ static bt_status find_grid(bt_cli *cli)
     const bool several = bt_grid_asks_several(cli->asked);
     const bool holds = cli->resume && bt_output_holds(cli->resume) == BT_OUTPUT_RUNS;
     if (several && cli->resume && !holds)
-        return bt_fail(
-            BT_ERROR_CONFIG,
-            "--resume %s: there are not several runs; a folder with one run goes on with that alone, without "
-            "--seeds and with one value for each --set",
-            cli->resume);
+        return bt_fail(BT_ERROR_CONFIG,
+                       "--resume %s: this folder does not hold several runs; to continue one run, leave out --seeds "
+                       "and give each --set "
+                       "one value",
+                       cli->resume);
     cli->grid = several || holds;
     if (cli->jobs && !cli->grid)
-        return bt_fail(BT_ERROR_CONFIG, "--jobs goes with several runs: --seeds, or --set with several values");
+        return bt_fail(BT_ERROR_CONFIG, "--jobs needs several runs: give --seeds, or --set with several values");
     if (several && (cli->info || cli->print_config || cli->equation || cli->check || cli->ablate || cli->evaluate))
-        return bt_fail(BT_ERROR_CONFIG, "--seeds, and --set with several values, train or go with --plan; every other "
-                                        "report is of one run");
+        return bt_fail(
+            BT_ERROR_CONFIG,
+            "--seeds, and --set with several values, can only train or --plan; every other report is about one run");
     if (cli->grid && cli->profile)
-        return bt_fail(BT_ERROR_CONFIG, "--profile is of one run: without --seeds, and with one value for each --set");
+        return bt_fail(BT_ERROR_CONFIG, "--profile is for one run: leave out --seeds, and give each --set one value");
     for (int64_t i = 0; cli->grid && i < cli->setting_count; i++)
         BT_TRY(bt_grid_ask(cli->asked, cli->settings[i].key, cli->settings[i].value));
     return BT_OK;
@@ -302,9 +303,10 @@ static bt_status find_grid(bt_cli *cli)
 static bt_status check_sample(const bt_cli *cli)
 {
     if (cli->sample && (!cli->evaluate || cli->json || cli->predictions))
-        return bt_fail(BT_ERROR_CONFIG, "--sample goes with --evaluate DIR, without --json and --predictions");
+        return bt_fail(BT_ERROR_CONFIG,
+                       "--sample needs --evaluate DIR, and does not work with --json or --predictions");
     if (!cli->sample && (cli->tokens || cli->top || cli->temperature >= 0))
-        return bt_fail(BT_ERROR_CONFIG, "%s goes with --evaluate DIR --sample TEXT",
+        return bt_fail(BT_ERROR_CONFIG, "%s needs --evaluate DIR --sample TEXT",
                        cli->tokens ? "--tokens"
                        : cli->top  ? "--top"
                                    : "--temperature");
@@ -314,10 +316,10 @@ static bt_status check_sample(const bt_cli *cli)
 static bt_status check_export(const bt_cli *cli)
 {
     if (cli->problem && !cli->export)
-        return bt_fail(BT_ERROR_CONFIG, "--problem goes with --export MODEL.onnx");
+        return bt_fail(BT_ERROR_CONFIG, "--problem needs --export MODEL.onnx");
     if (cli->export && (cli->plan || cli->info || cli->print_config || cli->equation || cli->check || cli->ablate ||
                         cli->evaluate || cli->profile || cli->json || cli->grid))
-        return bt_fail(BT_ERROR_CONFIG, "--export goes with no report and no grid of runs: one at a time");
+        return bt_fail(BT_ERROR_CONFIG, "--export cannot be combined with a report or with several runs");
     return BT_OK;
 }
 
@@ -326,9 +328,9 @@ static bt_status check_compare(const bt_cli *cli)
     if (!cli->compare)
         return BT_OK;
     if (cli->setting_count || cli->resume || cli->profile || cli->evaluate || cli->grid || bt_cli_reports(cli))
-        return bt_fail(BT_ERROR_CONFIG, "--compare RUN RUN goes with --json alone");
+        return bt_fail(BT_ERROR_CONFIG, "--compare RUN RUN can be combined only with --json");
     if (!cli->file)
-        return bt_fail(BT_ERROR_CONFIG, "--compare %s: with which run? betty-run --compare RUN RUN", cli->compare);
+        return bt_fail(BT_ERROR_CONFIG, "--compare %s needs a second run: betty-run --compare RUN RUN", cli->compare);
     return BT_OK;
 }
 
@@ -337,7 +339,7 @@ static bt_status check_report(const bt_cli *cli)
 {
     if (cli->report && (cli->setting_count > (cli->output ? 1 : 0) || cli->resume || cli->profile || cli->evaluate ||
                         cli->grid || cli->compare || cli->json || bt_cli_reports(cli)))
-        return bt_fail(BT_ERROR_CONFIG, "--report RUN [RUN ...] goes with --output alone");
+        return bt_fail(BT_ERROR_CONFIG, "--report RUN [RUN ...] can be combined only with --output");
     return BT_OK;
 }
 
@@ -345,7 +347,7 @@ static bt_status check_new(const bt_cli *cli)
 {
     if (cli->new && (cli->word_count || cli->setting_count || cli->resume || cli->profile || cli->evaluate ||
                      cli->grid || cli->compare || cli->report || cli->json || bt_cli_reports(cli)))
-        return bt_fail(BT_ERROR_CONFIG, "--new NAME goes with nothing else");
+        return bt_fail(BT_ERROR_CONFIG, "--new NAME cannot be combined with anything else");
     return BT_OK;
 }
 
@@ -359,22 +361,23 @@ static bt_status check_together(const bt_cli *cli)
     BT_TRY(check_curve(cli));
     BT_TRY(check_sample(cli));
     if (cli->samples && !cli->check)
-        return bt_fail(BT_ERROR_CONFIG, "--samples goes with --check-hypergradient");
+        return bt_fail(BT_ERROR_CONFIG, "--samples needs --check-hypergradient");
     if (cli->level && !cli->check && !cli->evaluate && !cli->ablate)
-        return bt_fail(BT_ERROR_CONFIG, "--level goes with --check-hypergradient, --ablate or --evaluate");
+        return bt_fail(BT_ERROR_CONFIG, "--level needs --check-hypergradient, --ablate or --evaluate");
     if (cli->predictions && !cli->evaluate)
-        return bt_fail(BT_ERROR_CONFIG, "--predictions goes with --evaluate DIR");
+        return bt_fail(BT_ERROR_CONFIG, "--predictions needs --evaluate DIR");
     if (cli->json && !cli->plan && !cli->info && !cli->check && !cli->ablate && !cli->evaluate && !cli->compare &&
         !cli->grid)
-        return bt_fail(BT_ERROR_CONFIG, "--json goes with --plan, --info, --check-hypergradient, --ablate, --evaluate, "
-                                        "--compare or several runs");
+        return bt_fail(
+            BT_ERROR_CONFIG,
+            "--json needs --plan, --info, --check-hypergradient, --ablate, --evaluate, --compare or several runs");
     if (cli->evaluate && (cli->plan || cli->info || cli->print_config || cli->equation || cli->check || cli->profile))
-        return bt_fail(BT_ERROR_CONFIG, "--evaluate goes with no other report: one at a time");
+        return bt_fail(BT_ERROR_CONFIG, "--evaluate cannot be combined with another report");
     if (cli->resume && bt_cli_reports(cli))
-        return bt_fail(BT_ERROR_CONFIG, "--resume trains: it does not go with --plan, --info, --print-config, "
+        return bt_fail(BT_ERROR_CONFIG, "--resume trains: it cannot be combined with --plan, --info, --print-config, "
                                         "--print-equation, --check-hypergradient, --ablate, --evaluate or --export");
     if (cli->resume && cli->output)
-        return bt_fail(BT_ERROR_CONFIG, "--resume goes on in its own folder, without --output");
+        return bt_fail(BT_ERROR_CONFIG, "--resume continues in the run's own folder: leave out --output");
     return BT_OK;
 }
 
@@ -383,7 +386,7 @@ static bt_status find_file(bt_cli *cli)
 {
     const char *asked = cli->evaluate ? cli->evaluate : cli->run, *place = cli->resume ? cli->resume : asked;
     if (asked && bt_output_holds(asked) == BT_OUTPUT_RUNS)
-        return bt_fail(BT_ERROR_CONFIG, "%s %s: it holds several runs; name the folder of one, which is below",
+        return bt_fail(BT_ERROR_CONFIG, "%s %s: this folder has several runs; name the subfolder of one",
                        cli->evaluate ? "--evaluate" : "--export", asked);
     if (cli->file || !place || cli->grid) /* of several, the grid knows it */
         return BT_OK;
@@ -425,11 +428,11 @@ const bt_cli_option *bt_cli_option_at(int index)
 }
 
 const char bt_cli_synopsis[] =
-    "betty-run FILE [OPTIONS]: trains what the INI file says\n"
-    "betty-run FILE --seeds 1..5 --set SECTION.KEY=A|B [OPTIONS]: several runs\n"
-    "betty-run --resume DIR [OPTIONS]: goes on with a run that was stopped, or with several\n"
-    "betty-run --evaluate DIR [OPTIONS]: evaluates a run's newest checkpoint\n"
-    "betty-run --export MODEL.onnx --problem NAME [FILE] RUN: writes a run's network for others\n"
-    "betty-run --new NAME: writes a problem to begin with, NAME.c and NAME.ini\n"
-    "betty-run --compare RUN RUN [--json]: what differs between two runs\n"
-    "betty-run --report RUN [RUN ...] [--output DIR]: one page of curves, memory and findings\n";
+    "betty-run FILE [OPTIONS]: train the problems of an INI file\n"
+    "betty-run FILE --seeds 1..5 --set SECTION.KEY=A|B [OPTIONS]: train several times\n"
+    "betty-run --resume DIR [OPTIONS]: continue one or several stopped runs\n"
+    "betty-run --evaluate DIR [OPTIONS]: evaluate the newest checkpoint of a run\n"
+    "betty-run --export MODEL.onnx --problem NAME [FILE] RUN: export a trained network\n"
+    "betty-run --new NAME: write a problem to start from, NAME.c and NAME.ini\n"
+    "betty-run --compare RUN RUN [--json]: print the differences between two runs\n"
+    "betty-run --report RUN [RUN ...] [--output DIR]: write one page of curves, memory and findings\n";

@@ -61,7 +61,7 @@ static bt_status configure(bt_engine *engine, const bt_cli *cli)
     char ranks[16];
     snprintf(ranks, sizeof ranks, "%d", started);
     if (started > 1)
-        BT_TRY(bt_engine_set_from(engine, "engine.ranks", ranks, "the number of processes that were started"));
+        BT_TRY(bt_engine_set_from(engine, "engine.ranks", ranks, "the number of processes started"));
     for (int64_t i = 0; i < cli->setting_count; i++)
         BT_TRY(bt_engine_set_from(engine, cli->settings[i].key, cli->settings[i].value, cli->settings[i].origin));
     return BT_OK;
@@ -188,7 +188,7 @@ static int ablate(bt_cli *cli)
         .progress = cli->quiet ? NULL : stderr,
         .stop = bt_signals_stop(),
     };
-    bt_signals_finish("stopping with what there is");
+    bt_signals_finish("stopping; results so far are kept");
     bt_status status = bt_ablate(&ablation);
     return status == BT_OK ? DONE : complain(status, false);
 }
@@ -208,7 +208,7 @@ static int grid(const bt_cli *cli)
         .progress = cli->quiet ? NULL : stderr,
         .stop = bt_signals_stop(),
     };
-    bt_signals_finish("stopping each run after its step or validation");
+    bt_signals_finish("stopping each run after its current step or validation");
     bt_status status = bt_grid_run(&several);
     return status == BT_OK ? DONE : complain(status, false);
 }
@@ -252,8 +252,8 @@ static bt_status meet(const bt_cli *cli)
     BT_TRY(bt_mpi_begin(&started));
     if (started == 1 || !(cli->grid || cli->ablate || cli->compare || cli->report || bt_cli_reports(cli)))
         return BT_OK;
-    return bt_fail(BT_ERROR_CONFIG, "several processes were started as ranks of a run, and nothing is trained: reports "
-                                    "and grids of runs are made by one process; with --plan, --ranks N is enough");
+    return bt_fail(BT_ERROR_CONFIG, "several processes were started as ranks, but this command does not train: start "
+                                    "one process for reports and for several runs; with --plan, --ranks N is enough");
 }
 
 /* What needs no file. */
@@ -292,7 +292,8 @@ int main(int argc, char **argv)
     else if (status == BT_OK && cli.new)
         code = write_new(&cli);
     else if (status == BT_OK && !cli.file && !cli.report && !(cli.grid && cli.resume))
-        code = complain(bt_fail(BT_ERROR_CONFIG, "run which file? betty-run FILE [OPTIONS]; betty-run --help"), false);
+        code = complain(bt_fail(BT_ERROR_CONFIG, "an INI file is missing: betty-run FILE [OPTIONS]; betty-run --help"),
+                        false);
     else if (status == BT_OK && (status = meet(&cli)) == BT_OK)
         code = cli.report    ? write_report(&cli)
                : cli.compare ? compare(&cli)

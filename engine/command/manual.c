@@ -5,22 +5,21 @@
 
 #include <string.h>
 
-static const char trust[] = "An INI file names C code, which is compiled and run: use only files that you trust.";
+static const char trust[] = "An INI file names C code that is compiled and run: use only files that you trust.";
 
 static const char *const codes[][2] = {
     {"0", "done"},
-    {"1", "a run failed, a hypergradient is not right, or memory is not as planned"},
+    {"1", "a run failed, a hypergradient is wrong, or memory use differs from the plan"},
     {"2", "wrong usage or input"},
     {"130", "interrupted"},
 };
 
 static const char *const variables[][2] = {
-    {"BETTY_DATA", "a folder in which data sets are looked for by name, before those of the installation"},
-    {"BETTY_INCLUDE", "the folder that holds betty/betty.h, with which problems are compiled; not set: the one beside "
-                      "the command"},
-    {"BETTY_ISA", "the kernels to use, if not the fastest that the processor has: `--info` names them"},
-    {"CC", "the C compiler for problems; not set: cc"},
-    {"XDG_CACHE_HOME", "where compiled problems are kept, in the folder betty; not set: ~/.cache"},
+    {"BETTY_DATA", "a folder with data sets; it is searched before the folder of the installation"},
+    {"BETTY_INCLUDE", "the folder with betty/betty.h for compiling problems; unset: the one beside the command"},
+    {"BETTY_ISA", "the kernels to use instead of the fastest for this processor; `--info` lists them"},
+    {"CC", "the C compiler for problems; unset: cc"},
+    {"XDG_CACHE_HOME", "the folder of the cache; compiled problems are kept in its subfolder betty. Unset: ~/.cache"},
 };
 
 /* "--tokens N", "--help[=FORM]" */

@@ -25,7 +25,8 @@ static bt_status check(const char *name)
         return BT_OK;
     return bt_fail(
         BT_ERROR_CONFIG,
-        "--new %s: a name begins with a letter, and has letters, digits, _ and -, as in betty-run --new first", name);
+        "--new %s: a name starts with a letter and contains only letters, digits, _ and -, as in betty-run --new first",
+        name);
 }
 
 static void put(FILE *file, const char *text, const char *own)
@@ -43,13 +44,14 @@ static bt_status write_file(const char *path, const char *text, const char *own)
 {
     FILE *file = fopen(path, "wx");
     if (!file)
-        return bt_fail(BT_ERROR_FILE, errno == EEXIST ? "%s exists already, and --new writes over nothing" : "%s: %s",
-                       path, strerror(errno));
+        return bt_fail(BT_ERROR_FILE,
+                       errno == EEXIST ? "%s exists already, and --new never overwrites a file" : "%s: %s", path,
+                       strerror(errno));
     put(file, text, own);
     const bool failed = ferror(file);
     if (fclose(file) == 0 && !failed)
         return BT_OK;
-    const bt_status status = bt_fail(BT_ERROR_FILE, "%s: it cannot be written: %s", path, strerror(errno));
+    const bt_status status = bt_fail(BT_ERROR_FILE, "%s cannot be written: %s", path, strerror(errno));
     unlink(path);
     return status;
 }
@@ -72,7 +74,7 @@ bt_status bt_new_write(const char *name, FILE *said)
     bt_status status = code.failed || settings.failed ? bt_fail(BT_ERROR_MEMORY, "out of memory")
                                                       : write_both(name, bt_text_get(&code), bt_text_get(&settings));
     if (status == BT_OK)
-        fprintf(said, "%s.c and %s.ini are written; betty-run %s.ini trains them\n", name, name, name);
+        fprintf(said, "wrote %s.c and %s.ini; train with: betty-run %s.ini\n", name, name, name);
     bt_text_free(&code);
     bt_text_free(&settings);
     return status;

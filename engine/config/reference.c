@@ -40,7 +40,7 @@ static void markdown_begin(FILE *file, const char *about)
 {
     fprintf(file,
             "# The keys of an INI file\n\n"
-            "This page is written by `betty-run --help-keys=markdown` from the table that also reads the file.\n\n%s\n",
+            "`betty-run --help-keys=markdown` writes this page from the table with which it reads INI files.\n\n%s\n",
             about);
 }
 
@@ -146,7 +146,7 @@ static void add_expected(const row_writer *w, const bt_key *key, bt_text *expect
         bt_text_add(words, "%s%s", i ? " | " : "",
                     methods ? w->config->methods[i]->name : w->config->optimizers[i]->name);
     if (names)
-        bt_text_add(expected, "%s | one that the problem's file exports", bt_text_get(words));
+        bt_text_add(expected, "%s | one exported by the problem's file", bt_text_get(words));
     else
         bt_key_expected(key, expected);
     if (key->kind == BT_KEY_BOOL || key->kind == BT_KEY_CHOICE)
@@ -197,7 +197,7 @@ static void write_methods(const row_writer *w)
             bt_key key = bt_config_method_key(method, h, name);
             if (!any)
                 w->form->heading(w->file, "[PROBLEM]", "hypergradient methods",
-                                 "The keys of a method begin with its name. They may stand there whatever `type` is.");
+                                 "The keys of a method start with its name. They are allowed with any `type`.");
             any = true;
             write_hyper(w, &key, method->hypers[h].value);
         }
@@ -210,7 +210,7 @@ static void write_optimizers(const row_writer *w)
         const bt_optimizer_def *optimizer = w->config->optimizers[i];
         char title[128];
         snprintf(title, sizeof title, "optimizer = %s", optimizer->name);
-        w->form->heading(w->file, "[PROBLEM]", title, "In a group's section they hold for the group.");
+        w->form->heading(w->file, "[PROBLEM]", title, "In the section of a group, they apply to that group.");
         for (int h = 0; h < bt_hyper_count(optimizer->hypers); h++) {
             bt_key key = bt_config_optimizer_key(optimizer, h);
             write_hyper(w, &key, optimizer->hypers[h].value);
@@ -219,16 +219,16 @@ static void write_optimizers(const row_writer *w)
 }
 
 static const char about[] =
-    "A file has sections, `[engine]`, `[dependencies]`, and one for each problem, with lines `key = value`. What\n"
-    "follows `;` or `#`, at the start of a line or after a value and a blank, is a comment; a value in quotes, "
-    "`\"...\"` or\n"
-    "`'...'`, may hold both, but not its own quotes. The case of names, of sections and of keys, does not matter. "
-    "A line has at\nmost 1,022 characters; a longer list by commas, as of `problems` or `u2l`, goes on in lines of its "
-    "own: `u2l_2 = ...`, `u2l_3 = ...`.\nA key that nothing asks for is an error, as is a value of the wrong "
-    "type or out of its range. The same\n"
-    "settings can be given as `--set SECTION.KEY=VALUE` on the command line, which wins over the file, and as\n"
-    "`bt_engine_set(engine, \"SECTION.KEY\", \"VALUE\")` in a program. `--set SECTION.KEY=`, without a value, goes\n"
-    "back to the default. `betty-run FILE --print-config` prints every setting, defaults included.";
+    "A file has the sections `[engine]` and `[dependencies]`, and a section for each problem. A section has lines\n"
+    "`key = value`. A comment starts with `;` or `#`, at the start of a line or after a value and a blank. A value in\n"
+    "quotes, `\"...\"` or `'...'`, may contain both characters, but not its own quotes. Names, sections and keys are "
+    "not\n"
+    "case-sensitive. A line has at most 1,022 characters. To continue a longer list, such as `problems` or `u2l`, add\n"
+    "the lines `u2l_2 = ...`, `u2l_3 = ...`. An unknown key is an error, and so is a value of the wrong type or out "
+    "of\n"
+    "range. On the command line, `--set SECTION.KEY=VALUE` makes the same settings and overrides the file; a program\n"
+    "calls `bt_engine_set(engine, \"SECTION.KEY\", \"VALUE\")`. `--set SECTION.KEY=`, without a value, restores the\n"
+    "default. `betty-run FILE --print-config` prints every setting, including defaults.";
 
 bt_status bt_config_document(const bt_config *config, bt_document form, FILE *file)
 {
@@ -240,17 +240,16 @@ bt_status bt_config_document(const bt_config *config, bt_document form, FILE *fi
     write_rows(&w, BT_SECTION_ENGINE);
     w.form->heading(
         file, "[dependencies]", "which problem uses which",
-        "`u2l = reweight > classifier` says that the classifier's loss uses the reweight problem, `l2u = classifier "
-        "> reweight` that the\nhypergradient of the reweight problem goes through the classifier's solution.");
+        "`u2l = reweight > classifier` means that the classifier's loss uses the reweight problem. `l2u = classifier > "
+        "reweight`\nmeans that the hypergradient of the reweight problem goes through the classifier's solution.");
     write_rows(&w, BT_SECTION_DEPENDENCIES);
-    w.form->heading(
-        file, "[PROBLEM]", "every problem",
-        "The section has the problem's name. Beside these keys it has those of its optimiser and of its method, "
-        "and those\nthat the problem's own code asks for.");
+    w.form->heading(file, "[PROBLEM]", "every problem",
+                    "The section is named after the problem. Besides these keys it takes those of the problem's "
+                    "optimiser and method, and\nthose that the problem's own code asks for.");
     write_rows(&w, BT_SECTION_PROBLEM);
     w.form->heading(file, "[PROBLEM.GROUP]", "a group of parameters",
-                    "Settings of the optimiser for some of a problem's parameters: what the group does not set is as "
-                    "in `[PROBLEM]`. The\nname of the group is free.");
+                    "Optimiser settings for some of a problem's parameters. Settings that the group leaves out are "
+                    "taken from `[PROBLEM]`.\nThe group may have any name.");
     write_rows(&w, BT_SECTION_GROUP);
     write_methods(&w);
     write_optimizers(&w);

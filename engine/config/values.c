@@ -182,7 +182,7 @@ bt_status bt_key_parse(const bt_key *key, const char *where, const char *text, v
     if (!where)
         where = key->name;
     if (key->refused && word_index(key->refused, text) >= 0)
-        return bt_fail(BT_ERROR_CONFIG, "%s = %s: not taken here: %s; use %s", where, text, key->advice, key->words);
+        return bt_fail(BT_ERROR_CONFIG, "%s = %s: not supported: %s; use %s", where, text, key->advice, key->words);
     bt_text expected = {0};
     bt_key_expected(key, &expected);
     add_unsaid_end(key, text, &expected);
@@ -344,7 +344,7 @@ void bt_key_expected(const bt_key *key, bt_text *text)
         bt_text_add(text, ", or some of %s, by commas", key->words + strcspn(key->words, "|") + 2);
         break;
     case BT_KEY_BYTES:
-        bt_text_add(text, "a number of bytes, at least %d, as 1500000, 64MiB or 1.5GB", key->words ? 0 : 1);
+        bt_text_add(text, "a number of bytes, at least %d, such as 1500000, 64MiB or 1.5GB", key->words ? 0 : 1);
         break;
     case BT_KEY_CHECKPOINTING:
         bt_text_add(text, "%s, with N and BYTES at least 1 (BYTES: 64MiB, 1.5GB)", bt_checkpointing_words);

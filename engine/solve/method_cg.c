@@ -39,8 +39,8 @@ static bt_tensor *step(bt_rule *rule, bt_tensor *v, bt_tensor *x)
     length = bt_where(on, length, 0);
     bt_tensor *next = bt_sub(r, bt_mul(length, hp));
     rule->trouble = bt_mul(on, bt_less(curvature, 0));
-    rule->trouble_means = "a direction of negative curvature was met, where the iteration stops: H is not positive "
-                          "definite there (more steps of the lower problem, or cg_damping, may help)";
+    rule->trouble_means = "the iteration stopped at a direction of negative curvature: H is not positive definite "
+                          "there (more steps of the lower problem, or cg_damping, may help)";
     bt_slot_set(rule, "residual", next);
     bt_slot_set(rule, "direction", bt_where(on, bt_add(next, bt_mul(ratio(dot(next, next), rr), p)), p));
     return bt_add(x, bt_mul(length, p));
@@ -48,12 +48,11 @@ static bt_tensor *step(bt_rule *rule, bt_tensor *v, bt_tensor *x)
 
 const bt_method_def bt_method_cg = {
     .name = "cg",
-    .hypers = {{"iterations", 1, 0, 1e9, "how many steps", BT_HYPER_WHOLE},
-               {"alpha", 1, 1e-300, 1e300, "Betty's scaling of H; the result does not depend on it", BT_HYPER_REAL},
+    .hypers = {{"iterations", 1, 0, 1e9, "number of steps", BT_HYPER_WHOLE},
+               {"alpha", 1, 1e-300, 1e300, "Betty's scaling of H; does not change the result", BT_HYPER_REAL},
                {"damping", 0, 0, 1e9, "added to the diagonal of H", BT_HYPER_REAL},
-               {"tolerance", 0, 0, 1, "the iteration stops where |v - H x| is at most this times |v|; 0: it does not",
-                BT_HYPER_REAL},
-               {"warm_start", 0, 0, 1, "begin at the x of the last upper step rather than at 0", BT_HYPER_SWITCH}},
+               {"tolerance", 0, 0, 1, "stop when |v - H x| is at most this times |v|; 0: do all steps", BT_HYPER_REAL},
+               {"warm_start", 0, 0, 1, "start from the x of the last upper step instead of 0", BT_HYPER_SWITCH}},
     .slots = {"residual", "direction"},
     .start = start,
     .step = step,

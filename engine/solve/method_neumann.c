@@ -24,8 +24,8 @@ static bt_tensor *step(bt_rule *rule, bt_tensor *v, bt_tensor *x)
 
 const bt_method_def bt_method_neumann = {
     .name = "neumann",
-    .hypers = {{"iterations", 1, 0, 1e9, "how many terms follow the first", BT_HYPER_WHOLE},
-               {"alpha", 1, 0, 1e9, "step of the series; below 2 / (largest eigenvalue of H)", BT_HYPER_REAL}},
+    .hypers = {{"iterations", 1, 0, 1e9, "number of terms after the first", BT_HYPER_WHOLE},
+               {"alpha", 1, 0, 1e9, "step of the series; must be below 2 / (largest eigenvalue of H)", BT_HYPER_REAL}},
     .slots = {"term"},
     .start = start,
     .step = step,

@@ -181,8 +181,7 @@ static bt_tensor *step(bt_rule *rule, bt_tensor *v, bt_tensor *x)
 
 const bt_method_def bt_method_nystrom = {
     .name = "nystrom",
-    .hypers = {{"rank", 10, 0, 1e9, "how many columns of H are used; at most as many as there are parameters",
-                BT_HYPER_WHOLE},
+    .hypers = {{"rank", 10, 0, 1e9, "number of columns of H to use, at most the number of parameters", BT_HYPER_WHOLE},
                {"rho", 0.01, 1e-30, 1e30, "added to the diagonal of the approximation", BT_HYPER_REAL}},
     .slots = {"rest", "difference", "inside"},
     .stacks = {"rows", "units", "basis"},

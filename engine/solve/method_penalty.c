@@ -30,10 +30,10 @@ static bt_tensor *step(bt_rule *rule, bt_tensor *v, bt_tensor *x)
 
 const bt_method_def bt_method_penalty = {
     .name = "penalty",
-    .hypers = {{"iterations", 10, 1, 1e9, "steps of gradient descent", BT_HYPER_WHOLE},
-               {"lambda", 10, 1e-30, 1e30, "the weight of the lower loss; the error falls with 1 / lambda",
-                BT_HYPER_REAL},
-               {"lr", 0.1, 0, 1e9, "of a step, for the lower loss plus 1 / lambda of the upper one", BT_HYPER_REAL}},
+    .hypers = {{"iterations", 10, 1, 1e9, "number of steps of gradient descent", BT_HYPER_WHOLE},
+               {"lambda", 10, 1e-30, 1e30, "weight of the lower loss; the error falls as 1 / lambda", BT_HYPER_REAL},
+               {"lr", 0.1, 0, 1e9, "learning rate for the lower loss plus 1 / lambda times the upper loss",
+                BT_HYPER_REAL}},
     .slots = {"slope"},
     .start = start,
     .step = step,

@@ -10,7 +10,7 @@ static bt_tensor *start(bt_rule *rule, bt_tensor *v)
 
 const bt_method_def bt_method_sama = {
     .name = "sama",
-    .hypers = {{"adam_alpha", 1, 0, 1e9, "scale of x, whatever the optimizer is", BT_HYPER_REAL}},
+    .hypers = {{"adam_alpha", 1, 0, 1e9, "factor of x, with every optimizer", BT_HYPER_REAL}},
     .start = start,
     .product = "finite",
     .slope = true,

@@ -17,17 +17,18 @@
 
 const bt_method_def bt_method_itd = {
     .name = "itd",
-    .hypers =
-        {{"steps", 0, 0, 1e9, "how many of the last steps are gone back through; 0: the whole inner loop",
-          BT_HYPER_WHOLE},
-         {"spacing", 1, 0, 1e9,
-          "the state is kept once in so many steps, and computed again in between; sqrt, or 0: in the root of all; "
-          "auto: in 1, or in the fewest that fit the memory_budget",
-          BT_HYPER_SPACING},
-         {"states", 0, 0, 1e9,
-          "so many states of an inner loop are kept, by Revolve's schedule, in the place of itd_spacing; 0: not so",
-          BT_HYPER_WHOLE},
-         {"second_order", 1, 0, 1, "0: gradients count as constants, as in first-order MAML", BT_HYPER_SWITCH}},
+    .hypers = {{"steps", 0, 0, 1e9, "number of last steps to differentiate through; 0: the whole inner loop",
+                BT_HYPER_WHOLE},
+               {"spacing", 1, 0, 1e9,
+                "save the state every N steps and recompute the steps in between. sqrt, or 0: N is the square root of "
+                "the number of steps; auto: 1, or the smallest N that fits the memory_budget",
+                BT_HYPER_SPACING},
+               {"states", 0, 0, 1e9,
+                "number of states of an inner loop to save, by Revolve's schedule, instead of using itd_spacing; 0: "
+                "use itd_spacing",
+                BT_HYPER_WHOLE},
+               {"second_order", 1, 0, 1, "false: treat gradients as constants, as in first-order MAML",
+                BT_HYPER_SWITCH}},
     .unrolls = true,
 };
 

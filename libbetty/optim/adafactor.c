@@ -30,11 +30,10 @@ static bt_status adafactor_check(const char *what, const double *hypers)
 {
     bool relative = hypers[RELATIVE] != 0;
     if (relative && hypers[LR] != 0)
-        return bt_fail(
-            BT_ERROR_CONFIG,
-            "optimizer %s: lr is %g, and relative_step = true, which sets the rate by itself; give one of the "
-            "two (relative_step = false: PyTorch's form)",
-            what, hypers[LR]);
+        return bt_fail(BT_ERROR_CONFIG,
+                       "optimizer %s: lr is %g, but relative_step = true sets the rate itself; give only one of the "
+                       "two (relative_step = false is PyTorch's form)",
+                       what, hypers[LR]);
     if (!relative && hypers[WARMUP] != 0)
         return bt_fail(BT_ERROR_CONFIG, "optimizer %s: warmup_init is a part of relative_step = true", what);
     return BT_OK;
@@ -113,24 +112,25 @@ static bt_tensor *adafactor_update(bt_rule *rule, bt_tensor *param, bt_tensor *g
 static const bt_optimizer_def adafactor = {
     .name = "adafactor",
     .hypers =
-        {[LR] = {"lr", 0, 0, 1e6, "relative_step = false: the most that a step is; PyTorch's is 0.01", BT_HYPER_REAL},
-         [BETA2_DECAY] = {"beta2_decay", -0.8, -10, 0, "mean squares keep 1 - t^beta2_decay at update t",
+        {[LR] = {"lr", 0, 0, 1e6, "relative_step = false: largest learning rate; PyTorch's default is 0.01",
+                 BT_HYPER_REAL},
+         [BETA2_DECAY] = {"beta2_decay", -0.8, -10, 0, "update t keeps the share 1 - t^beta2_decay of the mean squares",
                           BT_HYPER_REAL},
          [EPS1] = {"eps1", 0, 0, 1,
-                   "relative_step = true: is added to squares, false: floor of their root; 0: 1e-30, and the "
-                   "dtype's epsilon",
+                   "relative_step = true: added to the squares (0: 1e-30); false: lower bound of their root (0: the "
+                   "epsilon of the dtype)",
                    BT_HYPER_REAL},
-         [EPS2] = {"eps2", 1e-3, 0, 1e6, "the least root mean square of a parameter, for scale_parameter",
+         [EPS2] = {"eps2", 1e-3, 0, 1e6, "scale_parameter: lower bound of a parameter's root mean square",
                    BT_HYPER_REAL},
-         [D] = {"d", 1, 1e-30, 1e30, "the root mean square that a step is clipped to", BT_HYPER_REAL},
+         [D] = {"d", 1, 1e-30, 1e30, "largest root mean square of a step; longer steps are scaled down", BT_HYPER_REAL},
          [WEIGHT_DECAY] = {"weight_decay", 0, 0, 1e6,
-                           "share of the parameter that goes at each step, times the rate: the relative one, or lr",
+                           "each step subtracts this factor of the parameter times a rate: the relative one, or lr",
                            BT_HYPER_REAL},
-         [RELATIVE] = {"relative_step", 1, 0, 1, "1: the rate is min(0.01, 1 / sqrt(t)), 0: min(lr, 1 / sqrt(t))",
-                       BT_HYPER_SWITCH},
-         [SCALE] = {"scale_parameter", 1, 0, 1, "1: the rate is times the parameter's root mean square",
+         [RELATIVE] = {"relative_step", 1, 0, 1,
+                       "true: the rate is min(0.01, 1 / sqrt(t)); false: min(lr, 1 / sqrt(t))", BT_HYPER_SWITCH},
+         [SCALE] = {"scale_parameter", 1, 0, 1, "true: the rate is multiplied by the parameter's root mean square",
                     BT_HYPER_SWITCH},
-         [WARMUP] = {"warmup_init", 0, 0, 1, "relative_step = true: 1e-6 t in the place of 0.01", BT_HYPER_SWITCH}},
+         [WARMUP] = {"warmup_init", 0, 0, 1, "relative_step = true: use 1e-6 t instead of 0.01", BT_HYPER_SWITCH}},
     .slots = {[ROW] = "row", [COLUMN] = "column", [V] = "v"},
     .update = adafactor_update,
     .slot = adafactor_slot,

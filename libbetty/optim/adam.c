@@ -72,7 +72,8 @@ static bt_tensor *adamw_update(bt_rule *rule, bt_tensor *param, bt_tensor *grad)
 
 #define AMSGRAD_HYPER                                                                                                  \
     {                                                                                                                  \
-        "amsgrad", 0, 0, 1, "1: by the largest mean square so far, in a slot of its own", BT_HYPER_SWITCH              \
+        "amsgrad", 0, 0, 1, "true: divide by the largest mean square so far, which takes another slot",                \
+            BT_HYPER_SWITCH                                                                                            \
     }
 
 static const bt_optimizer_def adam = {

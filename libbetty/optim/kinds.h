@@ -48,29 +48,29 @@ bt_tensor *bt_lion_step(bt_rule *rule, bt_tensor *param, bt_tensor *grad);
         "lr", (value), 0, 1e6, "learning rate", BT_HYPER_REAL                                                          \
     }
 #define BT_HYPER_BETAS(first, second)                                                                                  \
-    {"beta1", (first), 0, 0.999999, "share of the gradient's running mean that is kept", BT_HYPER_REAL},               \
+    {"beta1", (first), 0, 0.999999, "share of the gradient's running mean that each update keeps", BT_HYPER_REAL},     \
     {                                                                                                                  \
-        "beta2", (second), 0, 0.999999, "share of the running mean of its square that is kept", BT_HYPER_REAL          \
+        "beta2", (second), 0, 0.999999, "share of the squared gradient's running mean that each update keeps",         \
+            BT_HYPER_REAL                                                                                              \
     }
 #define BT_HYPER_EPS(value)                                                                                            \
     {                                                                                                                  \
-        "eps", (value), 1e-30, 1, "is added to the root of the mean square", BT_HYPER_REAL                             \
+        "eps", (value), 1e-30, 1, "added to the root of the mean square", BT_HYPER_REAL                                \
     }
 #define BT_HYPER_COUPLED                                                                                               \
     {                                                                                                                  \
-        "weight_decay", 0, 0, 1e6, "times the parameter is added to the gradient", BT_HYPER_REAL                       \
+        "weight_decay", 0, 0, 1e6, "factor of the parameter that is added to the gradient", BT_HYPER_REAL              \
     }
 #define BT_HYPER_DECOUPLED(value)                                                                                      \
     {                                                                                                                  \
-        "weight_decay", (value), 0, 1e6, "times lr is the share of the parameter that goes at each step",              \
-            BT_HYPER_REAL                                                                                              \
+        "weight_decay", (value), 0, 1e6, "each step subtracts lr times this factor of the parameter", BT_HYPER_REAL    \
     }
 #define BT_HYPER_LION                                                                                                  \
     BT_HYPER_LR(1e-4), {"beta1", 0.9, 0, 1, "share of the momentum in the direction", BT_HYPER_REAL},                  \
-        {"beta2", 0.99, 0, 1, "share of the momentum that is kept", BT_HYPER_REAL}, BT_HYPER_DECOUPLED(0)
+        {"beta2", 0.99, 0, 1, "share of the momentum that each update keeps", BT_HYPER_REAL}, BT_HYPER_DECOUPLED(0)
 #define BT_HYPER_EITHER                                                                                                \
     {                                                                                                                  \
-        "decoupled_weight_decay", 0, 0, 1, "1: weight_decay as in adamw; 0: as in adam", BT_HYPER_SWITCH               \
+        "decoupled_weight_decay", 0, 0, 1, "true: weight_decay works as in adamw; false: as in adam", BT_HYPER_SWITCH  \
     }
 
 #endif

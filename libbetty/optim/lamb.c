@@ -26,8 +26,8 @@ static const bt_optimizer_def lamb = {
     .hypers = {BT_HYPER_LR(1e-3),
                BT_HYPER_BETAS(0.9, 0.999),
                BT_HYPER_EPS(1e-6),
-               {"weight_decay", 0, 0, 1e6, "times the parameter is added to the step, before its length is set",
-                BT_HYPER_REAL}},
+               {"weight_decay", 0, 0, 1e6,
+                "factor of the parameter that is added to the step before the step is scaled", BT_HYPER_REAL}},
     .slots = {"m", "v"},
     .update = lamb_update,
 };

@@ -17,7 +17,7 @@ static bt_status sgd_check(const char *what, const double *hypers)
         return bt_fail(BT_ERROR_CONFIG, "optimizer %s: nesterov is %g; it is 0 or 1", what, nesterov);
     if (nesterov == 1 && (hypers[SGD_MOMENTUM] == 0 || hypers[SGD_DAMPENING] != 0))
         return bt_fail(BT_ERROR_CONFIG,
-                       "optimizer %s: nesterov = 1 wants momentum above 0 and dampening = 0, found momentum = %g and "
+                       "optimizer %s: nesterov = 1 needs momentum above 0 and dampening = 0, found momentum = %g and "
                        "dampening = %g",
                        what, hypers[SGD_MOMENTUM], hypers[SGD_DAMPENING]);
     return BT_OK;
@@ -49,13 +49,14 @@ static bt_tensor *sgd_update(bt_rule *rule, bt_tensor *param, bt_tensor *grad)
 static const bt_optimizer_def sgd = {
     .name = "sgd",
     .hypers = {[SGD_LR] = {"lr", 1e-3, 0, 1e6, "learning rate", BT_HYPER_REAL},
-               [SGD_MOMENTUM] = {"momentum", 0, 0, 1, "share of the last step that is kept; 0: no momentum, no slot",
+               [SGD_MOMENTUM] = {"momentum", 0, 0, 1,
+                                 "share of the last step that is added to this one; 0: no momentum, and no slot for it",
                                  BT_HYPER_REAL},
-               [SGD_DAMPENING] = {"dampening", 0, 0, 1, "the gradient enters the momentum with 1 - dampening",
-                                  BT_HYPER_REAL},
-               [SGD_WEIGHT_DECAY] = {"weight_decay", 0, 0, 1e6, "times the parameter is added to the gradient",
+               [SGD_DAMPENING] = {"dampening", 0, 0, 1,
+                                  "the gradient is added to the momentum with the factor 1 - dampening", BT_HYPER_REAL},
+               [SGD_WEIGHT_DECAY] = {"weight_decay", 0, 0, 1e6, "factor of the parameter that is added to the gradient",
                                      BT_HYPER_REAL},
-               [SGD_NESTEROV] = {"nesterov", 0, 0, 1, "1: Nesterov's momentum", BT_HYPER_SWITCH}},
+               [SGD_NESTEROV] = {"nesterov", 0, 0, 1, "true: use Nesterov's momentum", BT_HYPER_SWITCH}},
     .slots = {"momentum"},
     .update = sgd_update,
 };

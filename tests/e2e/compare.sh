@@ -50,9 +50,9 @@ mistake() { # TEXT ARGUMENTS...
     [ $? -eq 2 ] || fail "$*: expected exit code 2"
     grep -qF -- "$text" err || fail "$*: expected: $text"
 }
-mistake 'with which run?' --compare one
+mistake 'needs a second run' --compare one
 mistake 'there is no folder none' --compare one none
 mistake 'is no folder of a run: config.ini' --compare one "$examples"
 mistake 'one pair of runs to compare at a time' --compare one two three
-mistake '--compare RUN RUN goes with --json alone' --compare one two --plan
+mistake '--compare RUN RUN can be combined only with --json' --compare one two --plan
 exit 0

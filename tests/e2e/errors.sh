@@ -100,8 +100,8 @@ if ! "$BETTY_RUN" run.ini --quiet --output good >out 2>err || [ -s out ] || [ ! 
 fi
 
 # the command line
-expect 2 'run which file?'
-expect 2 'there is no option `--plam`; did you mean `--plan`?' run.ini --plam
+expect 2 'an INI file is missing'
+expect 2 'unknown option `--plam`; did you mean `--plan`?' run.ini --plam
 expect 2 'nothing.ini: cannot be opened: No such file or directory' nothing.ini
 expect 2 '--threads = many: expected a whole number' run.ini --threads many
 expect 2 '--set model.lrr: [model] has no key `lrr`; did you mean `lr`?' run.ini --set model.lrr=1

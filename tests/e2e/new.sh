@@ -11,7 +11,7 @@ mistake() { # MESSAGE NAME...
 }
 
 "$BETTY_RUN" --new first >out 2>err || fail "--new first"
-echo "first.c and first.ini are written; betty-run first.ini trains them" | cmp - out || fail "what is said"
+echo "wrote first.c and first.ini; train with: betty-run first.ini" | cmp - out || fail "what is said"
 grep -q NAME first.c first.ini && fail "the name is not put in"
 cp first.c kept.c
 "$BETTY_RUN" first.ini --threads 1 --output trained >out 2>err || fail "what was written does not train"
@@ -19,16 +19,16 @@ expect "$(metric trained model.valid.acc) > 0.9"
 "$BETTY_RUN" first.ini --threads 1 --check-hypergradient >out 2>err || fail "its hypergradient is not as it should be"
 "$BETTY_RUN" first.ini --threads 1 --plan --set model.width=32 >out 2>err || fail "no plan"
 
-mistake "first.c exists already, and --new writes over nothing" first
+mistake "first.c exists already, and --new never overwrites a file" first
 rm first.c
-mistake "first.ini exists already, and --new writes over nothing" first
+mistake "first.ini exists already, and --new never overwrites a file" first
 [ -e first.c ] && fail "half of it is left"
 mistake "--new 2nd: a name begins with a letter" 2nd
 mistake "--new a.b: a name begins with a letter" a.b
 mistake "--new nowhere/: a name begins with a letter" nowhere/
 mistake "nowhere/it.c: No such file or directory" nowhere/it
-mistake "--new NAME goes with nothing else" second --json
-mistake "--new NAME goes with nothing else" second first.ini
+mistake "--new NAME cannot be combined with anything else" second --json
+mistake "--new NAME cannot be combined with anything else" second first.ini
 
 mkdir folder
 "$BETTY_RUN" --new folder/first >out 2>err || fail "--new folder/first"

@@ -78,6 +78,6 @@ mistake 'of which runs?' --report
 mistake 'there is no folder none' --report rates none
 mistake 'holds nothing to report' --report "$examples"
 mistake 'broken/profile.json: line' --report broken
-mistake '--report RUN [RUN ...] goes with --output alone' --report rates --plan
-mistake '--report RUN [RUN ...] goes with --output alone' --report rates --seed 3
+mistake '--report RUN [RUN ...] can be combined only with --output' --report rates --plan
+mistake '--report RUN [RUN ...] can be combined only with --output' --report rates --seed 3
 exit 0

@@ -107,7 +107,7 @@ static const struct {
      "bottom.scheduler_step_size = 3\n", 2},
     {&pair, LINKED "bottom.scheduler = multistep\n", "needs scheduler_milestones", "scheduler_milestones",
      "bottom.scheduler_milestones = 3\n", 2},
-    {&pair, LINKED "bottom.nesterov = true\n", "nesterov = 1 wants", "momentum above 0", "bottom.momentum = 0.9\n", 2},
+    {&pair, LINKED "bottom.nesterov = true\n", "nesterov = 1 needs", "momentum above 0", "bottom.momentum = 0.9\n", 2},
     {&pair, LINKED "bottom.some.lr = 1\n", "needs params", "params = *.bias", "bottom.some.params = *\n", 2},
     {&pair, LINKED "bottom.darts_alpha = 0.1\n", "darts_alpha = 0.1 has no effect", "product = finite",
      "bottom.product = finite\n", 2},
@@ -115,9 +115,9 @@ static const struct {
      "bottom.scheduler = step\nbottom.scheduler_step_size = 3\n", 2},
     {&pair, LINKED "bottom.scheduler_eta_min = 0.1\n", "scheduler_eta_min = 0.1 has no effect", "scheduler = cosine",
      "bottom.scheduler = cosine\n", 2},
-    {&pair, LINKED "bottom.first_order = false\n", "not taken here", "type = itd",
+    {&pair, LINKED "bottom.first_order = false\n", "not supported", "type = itd",
      "bottom.first_order = true\nbottom.type = itd\n", 0},
-    {&pair, LINKED "bottom.scheduler = linear_warmup\n", "not taken here", "scheduler_warmup",
+    {&pair, LINKED "bottom.scheduler = linear_warmup\n", "not supported", "scheduler_warmup",
      "bottom.scheduler = none\nbottom.scheduler_warmup = 2\n", 2},
 };
 

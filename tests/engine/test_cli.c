@@ -104,40 +104,38 @@ START_TEST(mistakes)
     static const struct {
         const char *words[5], *message;
     } cases[] = {
-        {{"a.ini", "--plam"}, "there is no option `--plam`; did you mean `--plan`?"},
-        {{"a.ini", "--zzzzzzzzzzz=1"}, "there is no option `--zzzzzzzzzzz`; betty-run --help lists them"},
-        {{"a.ini", "-x"}, "there is no option `-x`; betty-run --help lists them"},
+        {{"a.ini", "--plam"}, "unknown option `--plam`; did you mean `--plan`?"},
+        {{"a.ini", "--zzzzzzzzzzz=1"}, "unknown option `--zzzzzzzzzzz`; betty-run --help lists them"},
+        {{"a.ini", "-x"}, "unknown option `-x`; betty-run --help lists them"},
         {{"a.ini", "b.ini"}, "one INI file at a time: found `a.ini` and `b.ini`"},
         {{"a.ini", "--set"}, "--set needs a value: --set SECTION.KEY=VALUE"},
         {{"a.ini", "--set", "classifier.lr"}, "--set classifier.lr: expected SECTION.KEY=VALUE"},
         {{"a.ini", "--output"}, "--output needs a value: --output DIR"},
         {{"a.ini", "--plan=yes"}, "--plan takes no value, found `yes`"},
         {{"a.ini", "--json"},
-         "--json goes with --plan, --info, --check-hypergradient, --ablate, --evaluate, --compare or several runs"},
-        {{"a.ini", "--level", "x"}, "--level goes with --check-hypergradient, --ablate or --evaluate"},
-        {{"a.ini", "--steps", "3"}, "--steps goes with --ablate, without --plan"},
-        {{"a.ini", "--ablate", "--plan", "--steps=3"}, "--steps goes with --ablate, without --plan"},
-        {{"a.ini", "--curve"}, "--curve goes with --plan: betty-run FILE --plan --curve"},
+         "--json needs --plan, --info, --check-hypergradient, --ablate, --evaluate, --compare or several runs"},
+        {{"a.ini", "--level", "x"}, "--level needs --check-hypergradient, --ablate or --evaluate"},
+        {{"a.ini", "--steps", "3"}, "--steps needs --ablate, and does not work with --plan"},
+        {{"a.ini", "--ablate", "--plan", "--steps=3"}, "--steps needs --ablate, and does not work with --plan"},
+        {{"a.ini", "--curve"}, "--curve needs --plan: betty-run FILE --plan --curve"},
         {{"a.ini", "--plan", "--curve", "--ablate"},
-         "--plan --curve is of one run, and goes with no other report: without --seeds, --ablate, --info and the like, "
-         "and with "
-         "one value for each --set"},
+         "--plan --curve reports on one run, and cannot be combined with another report: leave out --seeds, --ablate, "
+         "--info and the like, and give each --set one value"},
         {{"a.ini", "--plan", "--curve", "--seeds=1,2"},
-         "--plan --curve is of one run, and goes with no other report: without --seeds, --ablate, --info and the like, "
-         "and with "
-         "one value for each --set"},
-        {{"a.ini", "--ablate", "--info"}, "--ablate goes with no other report than --plan: one at a time"},
-        {{"a.ini", "--predictions=p.csv"}, "--predictions goes with --evaluate DIR"},
-        {{"--evaluate=run", "--plan"}, "--evaluate goes with no other report: one at a time"},
+         "--plan --curve reports on one run, and cannot be combined with another report: leave out --seeds, --ablate, "
+         "--info and the like, and give each --set one value"},
+        {{"a.ini", "--ablate", "--info"}, "--ablate can be combined with --plan, but with no other report"},
+        {{"a.ini", "--predictions=p.csv"}, "--predictions needs --evaluate DIR"},
+        {{"--evaluate=run", "--plan"}, "--evaluate cannot be combined with another report"},
         {{"--evaluate=run", "--resume=run"},
-         "--resume trains: it does not go with --plan, --info, --print-config, --print-equation, "
+         "--resume trains: it cannot be combined with --plan, --info, --print-config, --print-equation, "
          "--check-hypergradient, "
          "--ablate, --evaluate or --export"},
-        {{"--export=m.onnx"}, "--export m.onnx: of which run? betty-run --export m.onnx --problem NAME RUN"},
+        {{"--export=m.onnx"}, "--export m.onnx needs a run: betty-run --export m.onnx --problem NAME RUN"},
         {{"a.ini", "b", "c", "--export=m.onnx"}, "one INI file at a time: found `a.ini`, `b` and more"},
-        {{"b", "--export=m.onnx", "--info"}, "--export goes with no report and no grid of runs: one at a time"},
-        {{"a.ini", "--problem=x"}, "--problem goes with --export MODEL.onnx"},
-        {{"a.ini", "--samples", "3"}, "--samples goes with --check-hypergradient"},
+        {{"b", "--export=m.onnx", "--info"}, "--export cannot be combined with a report or with several runs"},
+        {{"a.ini", "--problem=x"}, "--problem needs --export MODEL.onnx"},
+        {{"a.ini", "--samples", "3"}, "--samples needs --check-hypergradient"},
         {{"a.ini", "--check-hypergradient", "--samples=0"},
          "--samples = 0: expected a whole number, from 1 to 1000000000"},
         {{"a.ini", "--seeds", "3..1"}, "--seeds = 3..1: 3..1 ends before it begins"},
@@ -146,15 +144,15 @@ START_TEST(mistakes)
         {{"a.ini", "--set", "engine.seed=1|2"}, "--set engine.seed: several seeds are asked for by --seeds 1..3"},
         {{"a.ini", "--set", "a.b=1|2", "--set=a.b=3"}, "--set a.b stands there twice, once with several values"},
         {{"a.ini", "--set", "a.b=1|2", "--set=A.b=3|4"}, "--set A.b stands there twice, once with several values"},
-        {{"a.ini", "--jobs", "2"}, "--jobs goes with several runs: --seeds, or --set with several values"},
+        {{"a.ini", "--jobs", "2"}, "--jobs needs several runs: give --seeds, or --set with several values"},
         {{"a.ini", "--seeds=1,2", "--jobs=-1"}, "--jobs = -1: expected a whole number, from 0 to 1024, or auto"},
         {{"a.ini", "--seeds=1,2", "--ablate"},
-         "--seeds, and --set with several values, train or go with --plan; every other report is of one run"},
+         "--seeds, and --set with several values, can only train or --plan; every other report is about one run"},
         {{"a.ini", "--seeds=1,2", "--profile"},
-         "--profile is of one run: without --seeds, and with one value for each --set"},
+         "--profile is for one run: leave out --seeds, and give each --set one value"},
         {{"a.ini", "--seeds=1,2", "--resume=b"},
-         "--resume b: there are not several runs; a folder with one run goes on with that alone, without --seeds and "
-         "with one value for each --set"},
+         "--resume b: this folder does not hold several runs; to continue one run, leave out --seeds and "
+         "give each --set one value"},
         {{"a.ini", "--help-keys=html"}, "--help-keys = html: expected text | markdown | man | list"},
         {{"a.ini", "--help=html"}, "--help = html: expected text | man | list"},
     };
@@ -213,7 +211,7 @@ START_TEST(pages_of_the_manual)
     char *page = printed(bt_cli_help, "man");
     ck_assert(strncmp(page, begin, strlen(begin)) == 0);
     ck_assert_ptr_nonnull(strstr(page, "\n.TP\n\\fB\\-\\-set SECTION.KEY=VALUE\\fR\n"));
-    ck_assert_ptr_nonnull(strstr(page, "\nbetty\\-run FILE [OPTIONS]\n.br\n.RS\ntrains what the INI file says\n"));
+    ck_assert_ptr_nonnull(strstr(page, "\nbetty\\-run FILE [OPTIONS]\n.br\n.RS\ntrain the problems of an INI file\n"));
     ck_assert_ptr_nonnull(strstr(page, "\n.SH \"EXIT STATUS\"\n.TP\n\\fB0\\fR\ndone\n"));
     check_requests(page);
     free(page);
@@ -244,7 +242,7 @@ START_TEST(lists)
 {
     char *options = printed(bt_cli_help, "list"), *keys = printed(bt_cli_keys, "list");
     const char *const expected[][2] = {
-        {options, "--plan\t\t\tprint the memory plan, and do not train\n"},
+        {options, "--plan\t\t\tprint the memory plan; do not train\n"},
         {options, "\n--help\t\ttext man list\tprint this text"},
         {options, "\n--device\tNAME\tauto cpu cuda\t"},
         {keys, "\nengine.executor\tauto | lockstep | processes\tauto lockstep processes\t"},

@@ -205,8 +205,8 @@ START_TEST(schedulers)
         "not more than 16");
     expect_text(
         "[classifier]\nscheduler = linear_warmup\n",
-        "reweight.ini:2: [classifier] scheduler = linear_warmup: not taken here: scheduler_warmup goes with "
-        "every scheduler, none included; use none | step | multistep | cosine | linear | exponential | plateau");
+        "reweight.ini:2: [classifier] scheduler = linear_warmup: not supported: scheduler_warmup works with every "
+        "scheduler, and with none; use none | step | multistep | cosine | linear | exponential | plateau");
     bt_config *wrong = read_all("[classifier]\nscheduler = multistep\nscheduler_milestones = 60, 30\n");
     ck_assert_ptr_nonnull(strstr(bt_error(), "[classifier] scheduler"));
     bt_config_free(wrong);
@@ -318,8 +318,8 @@ START_TEST(wrong_types_and_ranges)
         {"optimizer = muon",
          "optimizer = muon: expected sgd | adam | adamw | rmsprop | adagrad | lion | radam | nadam | "
          "adafactor | lamb | adam8bit | adamw8bit | lion8bit | tiger"},
-        {"first_order = false", "first_order = false: not taken here: it means `through the unrolled graph`, which "
-                                "is type = itd; use true"},
+        {"first_order = false",
+         "first_order = false: not supported: to differentiate through the unrolled graph, set type = itd; use true"},
     };
     for (int i = 0; i < BT_COUNT_OF(cases); i++) {
         char text[256], message[256];
@@ -330,25 +330,24 @@ START_TEST(wrong_types_and_ranges)
 }
 END_TEST
 
-/* What people know from elsewhere and is not taken: the message leads to what they mean. */
+/* Words of other programs that are not supported: the message says what to use instead. */
 START_TEST(refused_words)
 {
     static const struct {
         const char *section, *line, *way;
     } cases[] = {
         {"classifier", "type = reinforce",
-         "bt_mul(bt_detach(reward), log_probability), and needs no type of its own; "
-         "use darts | cg"},
-        {"classifier", "precision = tf32", "needs no scale of the loss; use fp32 | fp64 | bf16 | fp16 | bf16-true"},
+         "bt_mul(bt_detach(reward), log_probability); it needs no type of its own; use darts | cg"},
+        {"classifier", "precision = tf32", "needs no loss scale; use fp32 | fp64 | bf16 | fp16 | bf16-true"},
         {"engine", "precision = amp", "bf16 halves what a network holds"},
-        {"engine", "device = gpu", "a GPU is computed on by CUDA; use auto | cpu | cuda"},
+        {"engine", "device = gpu", "GPUs are used through CUDA; use auto | cpu | cuda"},
         {"engine", "logger_type = wandb", "wandb.log"},
         {"classifier", "optimizer = lbfgs", "docs/extending.md); use sgd | adam | adamw | rmsprop"},
     };
     for (int i = 0; i < BT_COUNT_OF(cases); i++) {
         char text[128], begins[256];
         snprintf(text, sizeof text, "[%s]\n%s\n", cases[i].section, cases[i].line);
-        snprintf(begins, sizeof begins, "%s:2: [%s] %s: not taken here: ", path, cases[i].section, cases[i].line);
+        snprintf(begins, sizeof begins, "%s:2: [%s] %s: not supported: ", path, cases[i].section, cases[i].line);
         bt_config *config = read_all(text);
         ck_assert_int_eq(bt_error_status(), BT_ERROR_CONFIG);
         ck_assert_msg(strncmp(bt_error(), begins, strlen(begins)) == 0, "%s", bt_error());

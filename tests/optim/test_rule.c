@@ -181,7 +181,7 @@ START_TEST(test_settings_are_checked)
     bt_error_clear();
     ck_assert_int_eq(bt_optimizer_set(sgd, "nesterov", 1), BT_OK);
     ck_assert_int_eq(bt_optimizer_start(sgd, ""), BT_ERROR_CONFIG);
-    assert_message("nesterov = 1 wants momentum above 0");
+    assert_message("nesterov = 1 needs momentum above 0");
     ck_assert_int_eq(bt_optimizer_set(sgd, "momentum", 0.9), BT_OK);
     ck_assert_int_eq(bt_optimizer_start(sgd, ""), BT_OK);
     ck_assert_int_eq(bt_optimizer_set(sgd, "nesterov", 0), BT_ERROR_ARGUMENT);
