@@ -267,7 +267,8 @@ bt_status bt_ablate(const bt_ablation *ablation)
     a.all = json_pack("{s:s, s:o}", "version", BT_VERSION, "rows", a.list);
     a.turn =
         (bt_turn){.ablation = ablation, .steps = ablation->steps, .reference = a.reference ? fileno(a.reference) : -1};
-    bt_status status = !a.reference ? bt_fail(BT_ERROR_FILE, "there is no temporary file for the first hypergradient")
+    bt_status status = !a.reference
+                           ? bt_fail(BT_ERROR_FILE, "cannot create a temporary file for the first hypergradient")
                        : a.region && a.all ? ablate(&a)
                                            : BT_ERROR_MEMORY;
     if (a.reference)

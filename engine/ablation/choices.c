@@ -186,7 +186,7 @@ json_t *bt_choices_list(bt_engine *engine, const char *level, bool within)
     listing l = {.engine = engine, .level = level, .within = within, .list = json_array()};
     if (level && !problem_of(&engine->context, level)) {
         bt_text names = {0};
-        bt_fail(BT_ERROR_CONFIG, "--level %s: there is no such level in this run; there are %s", level,
+        bt_fail(BT_ERROR_CONFIG, "--level %s: this run has no such level; its levels are %s", level,
                 bt_problem_list(&engine->context, &names));
         bt_text_free(&names);
     } else if (bt_config_visit(engine->context.config, visit, &l) == BT_OK) {

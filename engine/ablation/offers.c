@@ -259,9 +259,9 @@ bt_status bt_offers_try(bt_offers *o, const bt_ablation *how, bt_text *text)
     bool any = false;
     for (int64_t i = 0; i < o->count; i++)
         any = any || o->list[i].fits;
-    bt_text_add(text, any        ? "what would fit, each planned with the rest as it is"
+    bt_text_add(text, any        ? "each of these alone would fit"
                       : o->count ? "none of these would fit"
-                                 : "there is no memory technique left to try");
+                                 : "no memory technique is left to try");
     const char *before = ": ";
     for (int64_t i = 0; i < o->count; i++)
         if (any ? is_enough(o, &o->list[i]) : o->list[i].tried) {

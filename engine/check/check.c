@@ -370,9 +370,8 @@ bt_status bt_check_level(bt_problem *upper, int64_t samples, bt_check_take_fn *t
     close_check(&c);
     if (c.adrift)
         bt_fail(status,
-                "%s: the inner loops of the levels below it never begin together from here on, so that there is no "
-                "point to train again from; check before the first step, or give them the same unroll_steps and "
-                "warmup_steps",
+                "%s: the inner loops of the levels below it no longer begin together, so the check has no point to "
+                "retrain from; check before the first step, or give them the same unroll_steps and warmup_steps",
                 upper->name);
     return bt_fail(status, "failed");
 }

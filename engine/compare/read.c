@@ -140,7 +140,7 @@ static bt_status read_results(const char *folder, bt_compared *run)
     if (summary)
         take_summary(&run->results, summary);
     else
-        run->results = bt_json_with(run->results, "stopped", json_string("not yet: there is no summary.json"));
+        run->results = bt_json_with(run->results, "stopped", json_string("not yet: it has no summary.json"));
     if (lines) {
         take_lines(&run->results, lines);
         fclose(lines);
@@ -156,7 +156,7 @@ static bt_status check_folder(const char *folder)
 {
     struct stat info;
     if (stat(folder, &info) != 0)
-        return bt_fail(BT_ERROR_CONFIG, "there is no folder %s", folder);
+        return bt_fail(BT_ERROR_CONFIG, "folder %s does not exist", folder);
     if (!S_ISDIR(info.st_mode))
         return bt_fail(BT_ERROR_CONFIG, "%s is not a folder; name the folder of a run", folder);
     if (bt_output_holds(folder) == BT_OUTPUT_RUNS)

@@ -130,7 +130,7 @@ static void print_setting(void *user, const char *section, const char *key, bt_k
 bt_status bt_config_print(const bt_config *config, FILE *file)
 {
     if (!config || !config->resolved || !file)
-        return bt_fail(BT_ERROR_ARGUMENT, "bt_config_print: the configuration is not resolved, or there is no file");
+        return bt_fail(BT_ERROR_ARGUMENT, "bt_config_print: the configuration is not resolved, or the file is NULL");
     printer p = {.file = file};
     bt_status status = bt_config_visit(config, print_setting, &p);
     bt_text_free(&p.section);

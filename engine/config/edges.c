@@ -34,7 +34,7 @@ static bt_status add_edge(const wiring *w, const bt_problem_settings *from, cons
     for (int64_t i = 0; i < config->edges.count; i++)
         if (config->edges.list[i].direction == w->direction && config->edges.list[i].from == from->name &&
             config->edges.list[i].to == to->name)
-            return bt_fail(BT_ERROR_CONFIG, "%s: %s: %s > %s stands there twice", w->origin, line_names[w->direction],
+            return bt_fail(BT_ERROR_CONFIG, "%s: %s: %s > %s is given twice", w->origin, line_names[w->direction],
                            from->name, to->name);
     if (!from->active || !to->active)
         return BT_OK;

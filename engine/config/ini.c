@@ -158,8 +158,8 @@ static bt_status settle(const reader *r, bt_ini_entry *entry)
                        r->file, (long long)entry->line);
     if (entry->key && strcmp(value, entry->value) != 0)
         return bt_fail(BT_ERROR_CONFIG,
-                       "%s:%lld: [%s] %s: is it `%s` or `%s`? A value ends at ; and #, unless it stands in \"...\" or "
-                       "'...'; in quotes a \\ stands for itself, and a value with \" stands in '...'",
+                       "%s:%lld: [%s] %s: is it `%s` or `%s`? A value ends at ; and #, unless it is in \"...\" or "
+                       "'...'; in quotes, \\ is an ordinary character, and a value with \" needs '...'",
                        r->file, (long long)entry->line, entry->section, entry->key, value, entry->value);
     entry->value = value;
     return BT_OK;

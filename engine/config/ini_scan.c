@@ -77,7 +77,7 @@ static bt_status check_once(const scan *s, const bt_ini_entry *entry)
             entry->key ? bt_fail(BT_ERROR_CONFIG, "%s:%lld: [%s] %s is set twice, first at %s:%lld%s", s->file,
                                  (long long)s->line, entry->section, name, s->file, (long long)before->line,
                                  bt_text_get(&other))
-                       : bt_fail(BT_ERROR_CONFIG, "%s:%lld: section [%s] stands twice, first at %s:%lld%s", s->file,
+                       : bt_fail(BT_ERROR_CONFIG, "%s:%lld: section [%s] occurs twice, first at %s:%lld%s", s->file,
                                  (long long)s->line, name, s->file, (long long)before->line, bt_text_get(&other));
         bt_text_free(&other);
         return status;
@@ -137,7 +137,7 @@ static bt_status value_line(scan *s, char *text)
         return bt_fail(BT_ERROR_CONFIG, "%s:%lld: `%s`: a key is a name of letters, digits, _ and -", s->file,
                        (long long)s->line, text);
     if (!s->section)
-        return bt_fail(BT_ERROR_CONFIG, "%s:%lld: `%s` stands before the first [section]", s->file, (long long)s->line,
+        return bt_fail(BT_ERROR_CONFIG, "%s:%lld: `%s` comes before the first [section]", s->file, (long long)s->line,
                        text);
     char *value = skip_blanks(equals + 1);
     const char *wrong = NULL;
@@ -158,13 +158,13 @@ static bt_status check_line(const scan *s, const char *text, size_t length)
 {
     if (length > BT_INI_LINE)
         return bt_fail(BT_ERROR_CONFIG,
-                       "%s:%lld: the line has %zu characters; the lines of an INI file have at most %d. A list by "
-                       "commas, as of u2l, goes on in lines of its own: u2l_2 = ..., u2l_3 = ...",
+                       "%s:%lld: the line has %zu characters, more than the %d that an INI file allows. Continue a "
+                       "long list, such as u2l, in more lines: u2l_2 = ..., u2l_3 = ...",
                        s->file, (long long)s->line, length, BT_INI_LINE);
     if (*text && text[strlen(text) - 1] == '\\')
         return bt_fail(BT_ERROR_CONFIG,
-                       "%s:%lld: a \\ at the end of a line would join the next one to it: a value that ends with it "
-                       "stands in quotes, '...\\', a comment ends otherwise",
+                       "%s:%lld: a \\ at the end of a line would join the next line to it: put a value that ends with "
+                       "\\ in quotes, '...\\', and do not end a comment with it",
                        s->file, (long long)s->line);
     return BT_OK;
 }

@@ -50,9 +50,8 @@ bt_status bt_ini_check_value(const char *where, const char *key, const char *val
     if (!quote)
         return bt_fail(
             BT_ERROR_CONFIG,
-            "%s = %s: no line of an INI file can hold this: a value with ; or #, with blanks at its ends, or "
-            "that begins with a quote, stands in \"...\" if it holds no \" and no \\, or in '...' if it holds "
-            "no '",
+            "%s = %s: an INI file cannot hold this value. A value that contains ; or #, starts or ends with a blank, "
+            "or starts with a quote needs quotes: \"...\" if it contains no \" and no \\, or '...' if it contains no '",
             where, value);
     size_t length = strlen(key) + strlen(" = ") + strlen(value) + 2 * strlen(quote);
     if (length > BT_INI_LINE)

@@ -51,7 +51,7 @@ bt_status bt_config_continue(bt_config *config, bt_config_line *first, int64_t p
     if (!first || first->parts != part - 1)
         return bt_fail(
             BT_ERROR_CONFIG,
-            "%s: the list must go on line by line, as in u2l, u2l_2, u2l_3: number %lld is missing before it",
+            "%s: a list must continue without gaps, as in u2l, u2l_2, u2l_3: number %lld is missing before this line",
             bt_config_where(config, written), (long long)(first ? first->parts + 1 : 1));
     size_t length = strlen(first->value);
     bool comma = length && first->value[length - 1] == ',';

@@ -76,8 +76,8 @@ static bt_status check_default(const char *section, const bt_key *key)
 {
     if (key->value && !*key->value)
         return bt_fail(BT_ERROR_ARGUMENT,
-                       "the code's default for [%s] %s is an empty text, which a key cannot have: give NULL, which is "
-                       "what the code then gets where the key is not set",
+                       "the code's default for [%s] %s is an empty text, which a key cannot have: give NULL instead; "
+                       "the code then gets NULL if the key is not set",
                        section, key->name);
     char *where = key->value ? bt_string("the code's default for [%s] %s", section, key->name) : NULL;
     bt_status s = where ? bt_ini_check_value(where, key->name, key->value) : key->value ? BT_ERROR_MEMORY : BT_OK;

@@ -58,7 +58,7 @@ static bt_status add_value(const char *where, const char *text, json_t *list, js
         status = bt_fail(BT_ERROR_CONFIG, "%s = %s: one of the values is empty", where, text);
     else if (has(list, value))
         status =
-            bt_fail(BT_ERROR_CONFIG, "%s = %s: the value %s stands there twice", where, text, json_string_value(value));
+            bt_fail(BT_ERROR_CONFIG, "%s = %s: the value %s is given twice", where, text, json_string_value(value));
     else if (json_array_size(list) == BT_GRID_MOST)
         status = bt_fail(BT_ERROR_CONFIG, "%s: more than %d values", where, BT_GRID_MOST);
     else if (json_array_append(list, value) != 0)
@@ -126,7 +126,7 @@ static bt_status add_seeds(const char *text, json_t *list, int64_t from, int64_t
         const bool twice = has(list, value), added = value && !twice && json_array_append(list, value) == 0;
         json_decref(value);
         if (twice)
-            return bt_fail(BT_ERROR_CONFIG, "--seeds = %s: the seed %lld stands there twice", text, (long long)seed);
+            return bt_fail(BT_ERROR_CONFIG, "--seeds = %s: the seed %lld is given twice", text, (long long)seed);
         if (!added)
             return bt_fail(BT_ERROR_MEMORY, "out of memory");
     }
@@ -139,7 +139,7 @@ bt_status bt_grid_ask_seeds(json_t *asked, const char *text)
     const char *rest = text, *word;
     size_t length;
     if (json_array_size(list))
-        return bt_fail(BT_ERROR_CONFIG, "--seeds stands there twice; one list takes all: --seeds 1..3,10");
+        return bt_fail(BT_ERROR_CONFIG, "--seeds is given twice; put all seeds in one list: --seeds 1..3,10");
     while ((word = bt_word_next(&rest, ',', &length)) != NULL) {
         int64_t from = 0, to = 0;
         if (!read_range(word, length, &from, &to))
@@ -173,7 +173,7 @@ bt_status bt_grid_ask(json_t *asked, const char *key, const char *value)
     json_t *settings = json_object_get(asked, "settings");
     const char *name = same_key(settings, key);
     if (same_key(json_object_get(asked, "vary"), key))
-        return bt_fail(BT_ERROR_CONFIG, "--set %s stands there twice, once with several values", key);
+        return bt_fail(BT_ERROR_CONFIG, "--set %s is given twice, once with several values", key);
     if (!bt_is_utf8(key) || !bt_is_utf8(value))
         return bt_fail(BT_ERROR_CONFIG, "--set %s: this is no text in UTF-8", key);
     return json_object_set_new(settings, name ? name : key, json_string(value)) == 0
@@ -188,7 +188,7 @@ static bt_status check_each(const json_t *asked, const char *key)
     if (bt_ini_same(key, "engine.output"))
         return bt_fail(BT_ERROR_CONFIG, "--set engine.output: each run has a folder of its own below one folder");
     if (same_key(json_object_get(asked, "vary"), key) || same_key(json_object_get(asked, "settings"), key))
-        return bt_fail(BT_ERROR_CONFIG, "--set %s stands there twice, once with several values", key);
+        return bt_fail(BT_ERROR_CONFIG, "--set %s is given twice, once with several values", key);
     return BT_OK;
 }
 

@@ -48,7 +48,7 @@ static bool is_grid(const json_t *all)
 
 static bt_status read_grid(const bt_grid *grid, bt_grid_begun *b)
 {
-    json_error_t error = {.text = "it is none that this program has written"};
+    json_error_t error = {.text = "this program did not write it"};
     BT_TRY(bt_output_open(grid->resume, false, &b->output));
     char *path = bt_string("%s/%s", grid->resume, BT_OUTPUT_GRID);
     b->all = path ? json_load_file(path, 0, &error) : NULL;
@@ -67,8 +67,7 @@ static bt_status find_file(const bt_grid *grid, bt_grid_begun *b)
         return BT_OK;
     if (!grid->file && access(wanted, R_OK) != 0)
         return bt_fail(BT_ERROR_CONFIG,
-                       "%s was begun with %s, which is not there; name the file: betty-run FILE "
-                       "--resume %s",
+                       "%s was started with %s, which no longer exists; name the file: betty-run FILE --resume %s",
                        grid->resume, wanted, grid->resume);
     b->file = bt_strdup(wanted);
     BT_TRY(out_of_memory(b->file != NULL));

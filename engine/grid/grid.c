@@ -363,7 +363,7 @@ static bt_status grid_run(gridding *g)
     if (status == BT_OK)
         return say_failures(g);
     if (g->output)
-        bt_ticker_say(&g->ticker, "betty-run --resume %s goes on", g->output->path);
+        bt_ticker_say(&g->ticker, "continue with: betty-run --resume %s", g->output->path);
     return bt_fail(status, "interrupted");
 }
 

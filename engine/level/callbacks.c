@@ -27,9 +27,10 @@ bt_problem *bt_peer(bt_problem *self, const char *name)
     bt_trace *trace = bt_trace_now();
     bt_problem_list(self->context, &list);
     if (trace)
-        bt_trace_poison(BT_ERROR_ARGUMENT, "bt_peer: there is no problem `%s`; there are %s", name, bt_text_get(&list));
+        bt_trace_poison(BT_ERROR_ARGUMENT, "bt_peer: no problem is called `%s`; the problems are %s", name,
+                        bt_text_get(&list));
     else
-        bt_fail(BT_ERROR_ARGUMENT, "%s: bt_peer: there is no problem `%s`; there are %s", self->name, name,
+        bt_fail(BT_ERROR_ARGUMENT, "%s: bt_peer: no problem is called `%s`; the problems are %s", self->name, name,
                 bt_text_get(&list));
     bt_text_free(&list);
     return &nobody;

@@ -167,10 +167,9 @@ bt_status bt_check_restored(const bt_context *context)
 {
     for (int i = 0; i < context->problem_count; i++)
         if (context->problems[i]->adapted)
-            return bt_fail(
-                BT_ERROR_ARGUMENT,
-                "%s is still adapted to another batch: bt_adapt needs a bt_restore before the next step, and "
-                "before anything that asks how the run goes on",
-                context->problems[i]->name);
+            return bt_fail(BT_ERROR_ARGUMENT,
+                           "%s is still adapted to another batch: after bt_adapt, call bt_restore before the next step "
+                           "and before any call that depends on the state of the run",
+                           context->problems[i]->name);
     return BT_OK;
 }

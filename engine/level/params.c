@@ -303,8 +303,8 @@ bt_status bt_params_check(const bt_problem *problem)
     bt_text reason = {0};
     add_reason(problem, 0, &reason);
     bt_status status = bt_fail(BT_ERROR_CONFIG,
-                               "%s has nothing to train: each of its parameters is left out, %s by %s; let one of them "
-                               "be trained, or leave the problem out (engine.levels)",
+                               "%s has nothing to train: all of its parameters are excluded, %s by %s; train at least "
+                               "one of them, or leave out the problem (engine.levels)",
                                problem->name, pattern_name(problem, 0), bt_text_get(&reason));
     bt_text_free(&reason);
     return status;

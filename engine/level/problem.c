@@ -97,8 +97,8 @@ static bt_status configure_begin(bt_problem *problem, bt_configure which)
 {
     if (problem->configuring[which])
         return bt_fail(BT_ERROR_ARGUMENT,
-                       "%s: %s asks for itself while it runs: something that it calls, here or in another problem's "
-                       "callback, needs what it is to return",
+                       "%s: %s depends on its own result: something that it calls, here or in another problem's "
+                       "callback, needs the value that it has not returned yet",
                        problem->name, configure_name(which));
     problem->configuring[which] = true;
     return BT_OK;

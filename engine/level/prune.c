@@ -38,12 +38,14 @@ static bt_status check(const bt_problem *problem)
                        "%s = %g: it is reached at update prune_end = %lld, which must be above prune_begin = %lld",
                        place, s->prune, (long long)s->prune_end, (long long)s->prune_begin);
     if (s->method->unrolls)
-        return bt_fail(BT_ERROR_UNSUPPORTED,
-                       "%s = %g: type = %s goes back through steps, of which what prunes is no part; take another type",
-                       place, s->prune, s->method->name);
+        return bt_fail(
+            BT_ERROR_UNSUPPORTED,
+            "%s = %g: type = %s differentiates through the steps, which do not include pruning; use another type",
+            place, s->prune, s->method->name);
     if (problem->def->start)
         return bt_fail(BT_ERROR_UNSUPPORTED,
-                       "%s = %g: the parameters of %s begin anew in each inner loop (`start`), so that none stays 0",
+                       "%s = %g: `start` sets the parameters of %s at the start of each inner loop, so pruned weights "
+                       "would not stay 0",
                        place, s->prune, problem->name);
     return BT_OK;
 }

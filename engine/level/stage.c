@@ -7,17 +7,18 @@
 #define RUNNING                                                                                                        \
     "the engine is running already, and this is one of its callbacks: call it before bt_engine_run, or when that has " \
     "returned"
-#define SAVING    "the engine is running; a run writes checkpoints by itself, see engine.checkpoint_step"
+#define SAVING    "the engine is running; a run writes its own checkpoints, see engine.checkpoint_step"
 #define TOO_LATE  "it comes too late: call it while the problem is set up, as in configure_module"
 #define TOO_EARLY "it comes too early: at the start [dependencies] holds"
 #define WITHIN                                                                                                         \
     "it draws batches, and so cannot be asked within a step or a validation: ask in epoch_callback, "                  \
     "on_inner_loop_start or validation_end"
 #define ANSWERING                                                                                                      \
-    "it draws batches, and so cannot be asked by what is called to answer a question: ask when that is over"
+    "it draws batches, so a callback that answers a question cannot call it: call it after the question has been "     \
+    "answered"
 #define MOVING                                                                                                         \
     "its programs run: ask between two calls that train, or in epoch_callback, on_inner_loop_start or validation_end"
-#define SAYING  "a line is being told: keep what it says, and ask when the call that trains has returned"
+#define SAYING  "a log callback is running: keep the line, and ask after the training call has returned"
 #define EARLIER "an earlier call failed"
 
 /* The columns: NEW, SETUP, READY, RUN, STEP, VALIDATION, PROGRAM, QUESTION, SAYING, FAILED. */

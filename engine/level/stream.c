@@ -376,7 +376,7 @@ int bt_stream_shape(const bt_stream *stream, const bt_batch *batch)
     bt_text found = {0}, due = {0};
     add_fields(&found, batch);
     add_fields(&due, stream->shapes[0]);
-    bt_fail(BT_ERROR_SHAPE, "%s: batch %lld has %s; expected what the first one had: %s", stream->problem->name,
+    bt_fail(BT_ERROR_SHAPE, "%s: batch %lld has %s; expected the same as in the first batch: %s", stream->problem->name,
             (long long)batch->number, bt_text_get(&found), bt_text_get(&due));
     bt_text_free(&found);
     bt_text_free(&due);

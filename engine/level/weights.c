@@ -11,7 +11,7 @@ static char *find(const bt_context *context, const char *name)
         return bt_strdup(name);
     char *beside = bt_string("%s/%s", folder, name);
     if (beside && access(beside, F_OK) != 0) {
-        bt_fail(BT_ERROR_FILE, "%s: there is no such file; looked in the working folder and in %s", name, folder);
+        bt_fail(BT_ERROR_FILE, "%s: file not found in the working folder or in %s", name, folder);
         bt_free(beside);
         return NULL;
     }
@@ -23,14 +23,14 @@ bt_status bt_problem_load_weights(bt_problem *problem)
     const bt_config *config = problem->context->config;
     const bt_problem_settings *s = problem->settings;
     if (!s->weights && s->weights_names)
-        return bt_fail(BT_ERROR_CONFIG, "%s = %s: of which file? weights is not set",
+        return bt_fail(BT_ERROR_CONFIG, "%s = %s: weights is not set; name the file there",
                        bt_config_place(config, problem->name, "weights_names"), s->weights_names);
     if (!s->weights || problem->context->resuming) /* a checkpoint has them all */
         return BT_OK;
     if (problem->def->start)
         return bt_fail(BT_ERROR_CONFIG,
-                       "%s = %s: each inner loop of %s begins with what its `start` gives; set the weights of "
-                       "the problem that this comes from",
+                       "%s = %s: each inner loop of %s starts with the values from its `start`; set the weights of the "
+                       "problem that provides them",
                        bt_config_place(config, problem->name, "weights"), s->weights, problem->name);
     char *path = find(problem->context, s->weights);
     bt_load_options options = {

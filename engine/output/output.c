@@ -80,18 +80,18 @@ static bt_status check_unused(const char *folder)
     case BT_OUTPUT_RUN:
         return bt_fail(
             BT_ERROR_CONFIG,
-            "the output folder %s holds a run already; go on with it (--resume), remove it, or choose another", folder);
+            "the output folder %s already holds a run; continue it (--resume), remove it, or choose another folder",
+            folder);
     case BT_OUTPUT_RUNS:
         return bt_fail(BT_ERROR_CONFIG,
-                       "the output folder %s holds several runs already; go on with them, or add others (--resume), "
-                       "remove it, or choose another",
+                       "the output folder %s already holds several runs; continue them or add others (--resume), "
+                       "remove it, or choose another folder",
                        folder);
     case BT_OUTPUT_REMAINS:
-        return bt_fail(
-            BT_ERROR_CONFIG,
-            "the output folder %s holds what is left of a run that ended before its first checkpoint: there is "
-            "nothing to go on from; remove it, or choose another",
-            folder);
+        return bt_fail(BT_ERROR_CONFIG,
+                       "the output folder %s holds a run that ended before its first checkpoint and cannot be "
+                       "continued; remove it, or choose another folder",
+                       folder);
     }
     return BT_OK;
 }

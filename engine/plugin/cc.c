@@ -47,7 +47,7 @@ static char *find_headers(void)
     if (wanted && *wanted) {
         if (has_headers(wanted))
             return bt_strdup(wanted);
-        bt_fail(BT_ERROR_FILE, "BETTY_INCLUDE is %s, where there is no betty/betty.h", wanted);
+        bt_fail(BT_ERROR_FILE, "BETTY_INCLUDE is %s, but that folder has no betty/betty.h", wanted);
         return NULL;
     }
     char *installed;
@@ -93,7 +93,7 @@ static char *cache_folder(void)
     const char *cache = getenv("XDG_CACHE_HOME"), *home = getenv("HOME");
     bool own = cache && *cache == '/';
     if (!own && !(home && *home == '/')) {
-        bt_fail(BT_ERROR_FILE, "there is no place for compiled problems: set HOME or XDG_CACHE_HOME to a folder");
+        bt_fail(BT_ERROR_FILE, "no folder for compiled problems: set HOME or XDG_CACHE_HOME to a folder");
         return NULL;
     }
     char *base = own ? bt_strdup(cache) : bt_string("%s/.cache", home);

@@ -74,7 +74,7 @@ bt_status bt_process_start(bt_process *process)
     int ends[2];
     process->failed = BT_OK;
     if (pipe2(ends, O_CLOEXEC) != 0)
-        return bt_fail(BT_ERROR_FILE, "there is no pipe: %s", strerror(errno));
+        return bt_fail(BT_ERROR_FILE, "cannot create a pipe: %s", strerror(errno));
     fflush(NULL);
     const pid_t parent = getpid(), id = fork();
     if (id == 0) {
@@ -83,7 +83,7 @@ bt_status bt_process_start(bt_process *process)
     }
     close(ends[1]);
     if (id < 0) {
-        bt_status status = bt_fail(BT_ERROR_FILE, "there is no process: %s", strerror(errno));
+        bt_status status = bt_fail(BT_ERROR_FILE, "cannot start a process: %s", strerror(errno));
         close(ends[0]);
         return status;
     }
@@ -98,7 +98,7 @@ static bt_status take_line(bt_process *process, const char *text, size_t size)
     const json_t *error = json_object_get(line, "error");
     bt_status status = BT_OK;
     if (!line)
-        status = bt_fail(BT_ERROR_INTERNAL, "a child has told what is no JSON: %.*s", (int)size, text);
+        status = bt_fail(BT_ERROR_INTERNAL, "a child process sent a line that is not JSON: %.*s", (int)size, text);
     else if (error) {
         process->failed = (bt_status)json_integer_value(json_object_get(line, "status"));
         bt_text_add(&process->why, "%s",
@@ -148,7 +148,7 @@ static void end_of(bt_process *process)
     if (WIFSIGNALED(how))
         bt_text_add(&process->why, "its process was ended by signal %d (%s)", WTERMSIG(how), strsignal(WTERMSIG(how)));
     else
-        bt_text_add(&process->why, "its process ended with exit code %d; what it said stands above", WEXITSTATUS(how));
+        bt_text_add(&process->why, "its process ended with exit code %d; see its messages above", WEXITSTATUS(how));
 }
 
 /* A child has ended when it has closed its end. */

@@ -142,7 +142,7 @@ static bt_status read_grid(const char *folder, bt_report_all *all)
     }
     json_decref(grid);
     if (status == BT_OK && all->run_count == before)
-        return bt_fail(BT_ERROR_CONFIG, "--report: none of the runs in %s has begun", folder);
+        return bt_fail(BT_ERROR_CONFIG, "--report: no run in %s has started", folder);
     return status;
 }
 
@@ -163,7 +163,7 @@ static bt_status read_folder(const char *folder, bt_report_all *all)
 {
     struct stat info;
     if (stat(folder, &info) != 0)
-        return bt_fail(BT_ERROR_CONFIG, "--report: there is no folder %s: %s", folder, strerror(errno));
+        return bt_fail(BT_ERROR_CONFIG, "--report: cannot open the folder %s: %s", folder, strerror(errno));
     if (!S_ISDIR(info.st_mode))
         return bt_fail(BT_ERROR_CONFIG, "--report: %s is not a folder; name the folder that a run has left", folder);
     if (holds(folder, "config.ini"))

@@ -358,7 +358,7 @@ static const idle_row rows[] = {
     {PROBLEM("offload"), one_memory, "the processor has one memory, and there is no device beside it"},
     {PROBLEM("offload"), has_none_of_it, "there is nothing of what it names"},
 
-    {PROBLEM("chunks"), no_head, "it has no product of matrices that is read row by row until little is left of it"},
+    {PROBLEM("chunks"), no_head, "it has no matrix product that is read row by row and reduced to little"},
 
     {PROBLEM("batch_norm_groups"), norms_no_batches, "no batch norm of its module takes statistics of batches"},
 

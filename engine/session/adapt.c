@@ -48,7 +48,7 @@ static bt_status adapt(bt_problem *self, const bt_batch *batch, int64_t steps)
         return bt_fail(BT_ERROR_ARGUMENT, "bt_adapt: %s needs a batch and a number of steps, found %s and %lld",
                        self->name, batch ? "one" : "none", (long long)steps);
     if (!self->settings->active)
-        return bt_fail(BT_ERROR_ARGUMENT, "bt_adapt: %s takes no part in this run", self->name);
+        return bt_fail(BT_ERROR_ARGUMENT, "bt_adapt: %s is not part of this run", self->name);
     if (self->child_count)
         return bt_fail(BT_ERROR_UNSUPPORTED,
                        "bt_adapt: %s is upper to %s: only a problem without levels below it can adapt", self->name,

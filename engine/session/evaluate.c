@@ -25,7 +25,7 @@ static bt_status check_asked(bt_engine *engine, const char *level)
     if (validates)
         return BT_OK;
     if (level && !bt_problem_find(context, level))
-        return bt_fail(BT_ERROR_CONFIG, "--level %s: there is no such level in this run", level);
+        return bt_fail(BT_ERROR_CONFIG, "--level %s: this run has no such level", level);
     return bt_fail(BT_ERROR_CONFIG, "nothing to evaluate: %s has no validation_step with data, and no validation_end",
                    level ? level : "the run");
 }

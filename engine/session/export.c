@@ -15,7 +15,7 @@ static bt_status find(bt_engine *engine, const char *name, bt_problem **found)
         return BT_OK;
     const char *names = bt_problem_list(context, &list);
     bt_status status =
-        name ? bt_fail(BT_ERROR_CONFIG, "--problem %s: there is no such problem in this run, which has %s", name, names)
+        name ? bt_fail(BT_ERROR_CONFIG, "--problem %s: this run has no such problem; its problems are %s", name, names)
              : bt_fail(BT_ERROR_CONFIG, "--export: whose network? --problem NAME, of %s", names);
     bt_text_free(&list);
     return status;
@@ -28,7 +28,7 @@ static bt_status write_forward(const bt_exporting *what, const bt_heard heard[2]
     for (int i = 0; i < heard[0].count; i++)
         names[i] = heard[0].names[i];
     if (heard[0].count != heard[1].count)
-        return bt_fail(BT_ERROR_UNSUPPORTED, "what the network takes depends on how many examples a batch has");
+        return bt_fail(BT_ERROR_UNSUPPORTED, "the network's input depends on the number of examples in a batch");
     const bt_problem *problem = heard[0].problem;
     const bt_forward_pair pair = {.of = {{heard[0].graph, heard[0].vars}, {heard[1].graph, heard[1].vars}},
                                   .names = names,

@@ -103,7 +103,7 @@ static bt_status begin(sampler *s)
     if (s->count < 0)
         return bt_error_status();
     if (!s->count)
-        return bt_fail(BT_ERROR_CONFIG, "the text to go on from has no token: give at least a word");
+        return bt_fail(BT_ERROR_CONFIG, "the text to continue has no token: give at least one word");
     s->ids = bt_alloc_array((size_t)(s->count + s->how->tokens), sizeof *s->ids);
     s->seen = bt_alloc_array((size_t)s->window, sizeof *s->seen);
     s->logits = bt_alloc_array((size_t)s->size, sizeof *s->logits);
@@ -143,7 +143,7 @@ static bt_status find(bt_engine *engine, const char *level, bt_problem **found)
     bt_context *context = &engine->context;
     *found = NULL;
     if (level && !bt_problem_find(context, level))
-        return bt_fail(BT_ERROR_CONFIG, "--level %s: there is no such level in this run", level);
+        return bt_fail(BT_ERROR_CONFIG, "--level %s: this run has no such level", level);
     for (int i = 0; i < context->problem_count; i++) {
         bt_problem *problem = context->problems[i];
         if (!problem->settings->active || !problem->def->sample || (level && strcmp(level, problem->name) != 0))

@@ -44,12 +44,11 @@ static void say_strays(bt_problem *problem)
         if (!(times > 0) || stray->told)
             continue;
         const bt_hyper_def *hyper = &problem->optimizer->kind.def->hypers[i];
-        bt_warn(
-            problem->context,
-            "%s: schedule has set %s outside of its range, %g to %g, %.0f time%s up to step %lld, the first time to "
-            "%.6g; it is used as it is: take bt_exp or bt_sigmoid of what is learned, or bt_clamp",
-            problem->name, hyper->name, hyper->low, hyper->high, times, times > 1 ? "s" : "",
-            (long long)problem->context->step, bt_number_get(problem->context, stray->first));
+        bt_warn(problem->context,
+                "%s: schedule has set %s outside its range, %g to %g, %.0f time%s up to step %lld, the first time to "
+                "%.6g; the value is used unchanged: take bt_exp or bt_sigmoid of the learned value, or bt_clamp it",
+                problem->name, hyper->name, hyper->low, hyper->high, times, times > 1 ? "s" : "",
+                (long long)problem->context->step, bt_number_get(problem->context, stray->first));
         stray->told = true;
     }
 }

@@ -115,7 +115,7 @@ static bt_status load_problems(bt_engine *engine)
         BT_TRY(open_plugin(engine, name));
     }
     if (!engine->context.problem_count)
-        return bt_fail(BT_ERROR_CONFIG, "there is no problem: name one with `problems =` under [engine]");
+        return bt_fail(BT_ERROR_CONFIG, "no problem is given: name one with `problems =` under [engine]");
     return BT_OK;
 }
 

@@ -25,10 +25,10 @@ static const bt_stored *find(const bt_tensor_list *list, const char *name)
 static bt_status no_such(const bt_tensor_list *list, const char *function, const char *name)
 {
     if (strstr(name, ":slope of the update"))
-        return bt_fail(BT_ERROR_ARGUMENT,
-                       "%s: there is no `%s`: D is kept for parameters of a problem whose method goes by it (type = "
-                       "sama)",
-                       function, name);
+        return bt_fail(
+            BT_ERROR_ARGUMENT,
+            "%s: `%s` does not exist: D is kept only for parameters of a problem whose method uses it (type = sama)",
+            function, name);
     const char **names = bt_alloc_array((size_t)list->count + 1, sizeof *names);
     for (int64_t i = 0; names && i < list->count; i++)
         names[i] = list->items[i].name;
@@ -133,7 +133,7 @@ static bt_status write_one(bt_engine *engine, const char *name, bt_array values)
     bt_tensor_list list = {0};
     int64_t place;
     if (parse(engine, name).level)
-        return bt_fail(BT_ERROR_ARGUMENT, "bt_engine_write: %s is worked out anew by each step, and cannot be written",
+        return bt_fail(BT_ERROR_ARGUMENT, "bt_engine_write: %s cannot be written, because each step recomputes it",
                        name);
     bt_status status = look_up(engine, "bt_engine_write", name, values, &list, &place);
     if (status == BT_OK)

@@ -85,8 +85,8 @@ static bt_status check_slots(const bt_problem *lower)
             const bt_var *slot = slots->windows[i];
             if (slot && (!bt_dtype_floats(slot->dtype) || slot->dtype != slots->flat->dtype))
                 return bt_fail(BT_ERROR_UNSUPPORTED,
-                               "[%s] type = %s goes back through what the optimiser keeps, and optimizer = %s keeps "
-                               "`%s` as %s, through which no derivative passes; take another optimizer, as adam or sgd",
+                               "[%s] type = %s differentiates through the optimiser's state, but optimizer = %s keeps "
+                               "`%s` as %s, which has no derivative; use another optimizer, such as adam or sgd",
                                lower->name, lower->settings->method->name, lower->optimizer->kind.def->name,
                                slots->flat->name, bt_dtype_name(slot->dtype));
         }

@@ -108,7 +108,7 @@ static bt_status restore(bt_context *context, const bt_checkpoint_content *check
     BT_TRY(bt_tensors_of_variables(context, variables));
     BT_TRY(bt_tensors_restore(variables, &checkpoint->tensors));
     if (memory->count + variables->count != checkpoint->tensors.count)
-        return bt_fail(BT_ERROR_CONFIG, "the checkpoint has %lld tensors, of which this run knows %lld",
+        return bt_fail(BT_ERROR_CONFIG, "the checkpoint has %lld tensors, but this run knows only %lld of them",
                        (long long)checkpoint->tensors.count, (long long)(memory->count + variables->count));
     bt_steps_show(context, false);
     return BT_OK;

@@ -280,8 +280,7 @@ static bt_status newest_of(const char *folder, const int64_t *steps, int64_t cou
         bt_error_clear();
     }
     if (!count)
-        return bt_fail(BT_ERROR_FILE,
-                       "%s/checkpoints holds no checkpoint: there is nothing to go on from; start a new run", folder);
+        return bt_fail(BT_ERROR_FILE, "%s/checkpoints holds no checkpoint to continue from; start a new run", folder);
     return bt_fail(BT_ERROR_FILE, "%s holds no checkpoint that can be used: %s", folder, bt_text_get(warning));
 }
 

@@ -155,8 +155,8 @@ bt_status bt_record_check_graphs(bt_context *context, json_t *record)
             bt_record_graph(context->problems[p], kind, now);
             if (!was || strcmp(was, now) != 0)
                 return bt_fail(BT_ERROR_CONFIG,
-                               "%s: the checkpoint is of another problem: what %s records is not what it was, or what "
-                               "it takes from the C side is not kept by bt_state",
+                               "%s: the checkpoint belongs to another problem: %s records other operations than "
+                               "before, or uses C data that bt_state does not keep",
                                context->problems[p]->name, bt_pure_name(context->problems[p], kind));
         }
     }

@@ -77,7 +77,7 @@ static bt_status restore_numbers(bt_context *context, const bt_problem *problem,
         known++;
     }
     if (json_object_size(numbers) != known)
-        return bt_fail(BT_ERROR_CONFIG, "%s: the checkpoint has %zu numbers, of which this run knows %zu",
+        return bt_fail(BT_ERROR_CONFIG, "%s: the checkpoint has %zu numbers, but this run knows only %zu of them",
                        owner(problem), json_object_size(numbers), known);
     if (problem && problem->calls >= problem->settings->meta_batch)
         return bt_record_malformed("calls: more than a meta-batch has");
@@ -109,8 +109,7 @@ static bt_status restore_stream(const bt_ledger_row *row, json_t *record)
     bt_record_kept(stream, now);
     if (strcmp(now, hash) == 0)
         return BT_OK;
-    return bt_fail(BT_ERROR_CONFIG,
-                   "%s: the checkpoint is of a run with other training data: batch %lld is not what it was",
+    return bt_fail(BT_ERROR_CONFIG, "%s: the checkpoint belongs to a run with other training data: batch %lld differs",
                    row->problem->name, (long long)(position - kept));
 }
 
@@ -147,7 +146,7 @@ static bt_status restore_metric(bt_context *context, json_t *record, int place)
             context->metrics[place] = row;
             return BT_OK;
         }
-    return bt_record_malformed("metrics: one stands there twice");
+    return bt_record_malformed("metrics: one occurs twice");
 }
 
 /* Streams go by numbers, and change some while they draw: these come before them, and once more behind. */

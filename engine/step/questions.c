@@ -186,7 +186,7 @@ static bt_status check_steps(const bt_problem *self)
         const bt_problem *lower = solve->problem;
         if (lower->settings->method->slope && !lower->steps)
             return bt_fail(BT_ERROR_ARGUMENT,
-                           "bt_hypergradient: %s goes by the last update of %s (type = %s), and there is none: ask "
+                           "bt_hypergradient: %s needs the last update of %s (type = %s), but it has not made one: ask "
                            "after the first step of %s",
                            self->name, lower->name, lower->settings->method->name, lower->name);
         if (solve->solver->ready && solve->solver->ready(self, lower))
@@ -246,7 +246,7 @@ static bt_status answer_gradient(bt_problem *self, void *user)
 static bt_status hypergradient(bt_problem *self, bt_array result)
 {
     if (!self->settings->active)
-        return bt_fail(BT_ERROR_ARGUMENT, "%s takes no part in this run", self->name);
+        return bt_fail(BT_ERROR_ARGUMENT, "%s is not part of this run", self->name);
     BT_TRY(check_room(self, result));
     return bt_question(self, answer_gradient, &result);
 }

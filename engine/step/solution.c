@@ -37,7 +37,7 @@ static bt_status check(const bt_problem *upper, const wanted *w)
 {
     const bt_solve *found = find(upper, w->lower);
     if (!found)
-        return bt_fail(BT_ERROR_ARGUMENT, "no hypergradient of %s goes through %s, so that there is no x", upper->name,
+        return bt_fail(BT_ERROR_ARGUMENT, "no hypergradient of %s goes through %s, so x does not exist", upper->name,
                        w->lower->name);
     if (!found->solver->x && !w->adjoint)
         return bt_fail(BT_ERROR_ARGUMENT,

@@ -56,8 +56,8 @@ static bt_status check_taught(const bt_problem *problem)
         const bt_problem *lower = step->site.solves[q].problem;
         if (lower->def->start && !lower->settings->method->unrolls)
             return bt_fail(BT_ERROR_CONFIG,
-                           "%s: its gradient is zero: type = %s of %s sees what the loss of %s uses, and not what its "
-                           "start does: take type = itd, or add the distance from there to the loss",
+                           "%s: its gradient is zero: type = %s of %s sees only what the loss of %s uses, not what its "
+                           "start does: use type = itd, or add the distance from the start to the loss",
                            problem->name, lower->settings->method->name, lower->name, lower->name);
     }
     for (int i = 0; i < problem->context->problem_count; i++) {

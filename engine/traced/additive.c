@@ -32,15 +32,14 @@ void bt_warn_batch(bt_problem *problem, const bt_traced *traced)
     const char *dots = all.count > SHOWN ? ", ..." : "";
     if (status == BT_OK && split == BT_SPLIT_SUM)
         bt_warn(problem->context,
-                "%s: gradient_accumulation = %lld: the loss is a sum over the examples, of which a step over "
-                "micro-batches takes the mean over the micro-batches, so that it is not that of the large batch: "
-                "%s%s; take bt_mean instead of bt_sum",
+                "%s: gradient_accumulation = %lld: the loss is a sum over the examples, but a step takes the mean over "
+                "its micro-batches, so it differs from a step on the large batch: %s%s; use bt_mean instead of bt_sum",
                 problem->name, micros, bt_text_get(&all.text), dots);
     if (status == BT_OK && split == BT_SPLIT_NOT)
         bt_warn(problem->context,
-                "%s: gradient_accumulation = %lld: what is taken over a whole batch is taken over each "
-                "micro-batch instead, so that a step is not that of the large batch, in %lld place%s: %s%s; a "
-                "loss that splits is bt_mean of one value per example, which depends on no other example",
+                "%s: gradient_accumulation = %lld: operations over a whole batch see only a micro-batch, so a step "
+                "differs from one on the large batch, in %lld place%s: %s%s; a loss can be split if it is the bt_mean "
+                "of one value per example that depends on no other example",
                 problem->name, micros, (long long)all.count, all.count > 1 ? "s" : "", bt_text_get(&all.text), dots);
     bt_text_free(&all.text);
 }

@@ -36,8 +36,7 @@ static void check(const bt_tracing *tracing, const bt_tensor *n)
     char shape[256];
     const bt_var *moving;
     if (bt_tensor_count(n) != 1)
-        bt_trace_poison(BT_ERROR_SHAPE,
-                        "bt_loss_count: found a count of shape %s, expected a scalar: bt_sum of what counts",
+        bt_trace_poison(BT_ERROR_SHAPE, "bt_loss_count: found a count of shape %s, expected a scalar: take bt_sum",
                         bt_shape_text(shape, n->rank, n->dims));
     else if (tracing->weight)
         bt_trace_poison(BT_ERROR_ARGUMENT, "bt_loss_count: called twice for one loss; the first count stays");
@@ -46,8 +45,8 @@ static void check(const bt_tracing *tracing, const bt_tensor *n)
                                            "before");
     else if ((moving = find_moving(n)) != NULL)
         bt_trace_poison(BT_ERROR_ARGUMENT,
-                        "bt_loss_count: the count depends on `%s`, which moves while training, and no derivative is "
-                        "taken of a count: count by what is in the batch",
+                        "bt_loss_count: the count depends on `%s`, which changes in training, but a count is not "
+                        "differentiated: let it depend only on the batch",
                         moving->name);
 }
 

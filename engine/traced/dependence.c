@@ -36,8 +36,8 @@ bt_status bt_check_dependence(bt_problem *lower, bt_problem *const *others, int 
         int64_t i = dependence(graph, &t, lower, others[k]);
         if (i >= 0)
             return bt_fail(BT_ERROR_CONFIG,
-                           "[%s] type = %s: its update (schedule or a callback) uses %s, through which an implicit "
-                           "method gives no derivative; take type = itd, or bt_detach where none is wanted",
+                           "[%s] type = %s: its update (schedule or a callback) uses %s, but an implicit method cannot "
+                           "differentiate through that; use type = itd, or bt_detach if no derivative is needed",
                            lower->name, lower->settings->method->name, others[k]->module->params[i]->path);
     }
     return BT_OK;

@@ -109,7 +109,7 @@ wrong() { # TEXT OPTIONS...
     [ $? -eq 2 ] || fail "not 2: $*"
     grep -qF -- "$text" err || fail "not said: $text"
 }
-wrong '--level nobody: there is no such level' --ablate --plan --level nobody
+wrong '--level nobody: this run has no such level' --ablate --plan --level nobody
 wrong '--steps goes with --ablate' --steps 3
 wrong 'one at a time' --ablate --info
 wrong 'no.ini' --set engine.problems=no.ini --ablate --plan

@@ -51,7 +51,7 @@ mistake() { # TEXT ARGUMENTS...
     grep -qF -- "$text" err || fail "$*: expected: $text"
 }
 mistake 'needs a second run' --compare one
-mistake 'there is no folder none' --compare one none
+mistake 'folder none does not exist' --compare one none
 mistake 'is no folder of a run: config.ini' --compare one "$examples"
 mistake 'one pair of runs to compare at a time' --compare one two three
 mistake '--compare RUN RUN can be combined only with --json' --compare one two --plan

@@ -106,7 +106,7 @@ expect 2 'nothing.ini: cannot be opened: No such file or directory' nothing.ini
 expect 2 '--threads = many: expected a whole number' run.ini --threads many
 expect 2 '--set model.lrr: [model] has no key `lrr`; did you mean `lr`?' run.ini --set model.lrr=1
 expect 2 'there is no upper level nope in this run' run.ini --check-hypergradient --level nope
-expect 2 'the output folder good holds a run already' run.ini --output good
+expect 2 'the output folder good already holds a run' run.ini --output good
 
 # the file
 changed 's/^train_iters/train_iter/'

@@ -156,7 +156,7 @@ kill -INT $run
 wait $run
 [ $? -eq 130 ] || fail "not 130 after Ctrl-C"
 grep -q 'stopping each run after its step' err || fail "nothing said: $(cat err)"
-grep -q 'betty-run --resume stopped goes on' err || fail "not said how to go on: $(cat err)"
+grep -q 'continue with: betty-run --resume stopped' err || fail "not said how to go on: $(cat err)"
 ls stopped/seed=1/checkpoints/step-*.json >/dev/null || fail "no checkpoint is left"
 check stopped '"interrupted" in [run["state"] for run in runs.values()] and rows["as configured"]["finished"] < 6'
 go_on stopped
@@ -220,8 +220,8 @@ wrong() { # TEXT OPTIONS...
     [ $? -eq 2 ] || fail "not 2: $*"
     grep -qF -- "$text" err || fail "$*: not said: $text"
 }
-wrong 'holds several runs already' run.ini --seeds 1..3 --output calm
-wrong 'holds several runs already' run.ini --output calm
+wrong 'already holds several runs' run.ini --seeds 1..3 --output calm
+wrong 'already holds several runs' run.ini --output calm
 wrong 'there is no problem `modl`' run.ini --seeds 1..3 --set 'modl.lr=1|2' --output nothing
 [ ! -e nothing ] || fail "what cannot be set up leaves a folder: $(ls -R nothing)"
 wrong '[model] has no key `lrr`; did you mean `lr`?' run.ini --seeds 1..3 --set model.lrr=1 --output nothing --jobs 2
@@ -235,6 +235,6 @@ echo '{"runs": [3]}' >kept.json
 mkdir -p broken && cp kept.json broken/grid.json
 wrong 'broken/grid.json cannot be read' --resume broken
 mv run.ini other.ini
-wrong 'run.ini, which is not there; name the file: betty-run FILE --resume calm' --resume calm
+wrong 'run.ini, which no longer exists; name the file: betty-run FILE --resume calm' --resume calm
 grid other.ini --resume calm --jobs 2 || fail "it does not go on with another file: $(cat err)"
 exit 0

@@ -38,7 +38,7 @@ grep -q "classifier: .*step-60.safetensors: 37 of 37 parameters and buffers are 
 expect "$(metric again classifier.valid.acc) > $(metric first classifier.valid.acc) - 0.1" # the statistics move once
 "$BETTY_RUN" "$examples/reweight_cifar.ini" --set classifier.weights=none.safetensors \
     --set classifier.resnet=8 >out 2>err && fail "weights that are not there"
-grep -q "none.safetensors: there is no such file; looked in the working folder and in $examples" err ||
+grep -q "none.safetensors: file not found in the working folder or in $examples" err ||
     fail "the message lacks the file, or where it was looked for: $(cat err)"
 run parts reweight_cifar engine.train_iters=2 engine.valid_step=0 classifier.gradient_accumulation=2 "${small[@]}"
 grep -q "classifier: gradient_accumulation = 2: .* in 7 places: classifier.bn1 " err out || fail "no layers are named"

@@ -1,5 +1,5 @@
 #!/bin/bash
-# A memory budget that cannot be met: the file and line, exit code 2, and what would fit; each offer, set on the command
+# A memory budget that cannot be met: the file and line, exit code 2, and each of these alone would fit; each offer, set on the command
 # line, fits, has the bytes that were said, and runs within the budget.
 . "$(dirname "$0")/common.sh" || exit 1
 command -v python3 >/dev/null || { echo "skipped: there is no python3"; exit 77; }
@@ -19,7 +19,7 @@ refused() { # FILE OPTIONS...: what is said is in err
 settings() { # an array of lines "BYTES --set A --set B", one for each offer in err
     python3 - <<'PYTHON' || fail "the offers cannot be read"
 import re
-line = [l for l in open("err") if "what would fit" in l][0].split(": ", 2)[2].strip()
+line = [l for l in open("err") if "each of these alone would fit" in l][0].split(": ", 2)[2].strip()
 setting = r"([a-z_]+)(?: = (\S+?)| not set)"
 for offer in line.split("; "):
     match = re.fullmatch(setting + r" for (.*?)(?:, " + setting + r")? \((\S+ \S+)\)", offer)

@@ -75,7 +75,7 @@ mistake() { # TEXT ARGUMENTS...
     grep -qF -- "$text" err || fail "$*: expected: $text"
 }
 mistake 'of which runs?' --report
-mistake 'there is no folder none' --report rates none
+mistake 'cannot open the folder none' --report rates none
 mistake 'holds nothing to report' --report "$examples"
 mistake 'broken/profile.json: line' --report broken
 mistake '--report RUN [RUN ...] can be combined only with --output' --report rates --plan

@@ -204,7 +204,7 @@ sed -i 's/crop(set, 1, 3)/crop(set, 1, 4)/' problem.c
 refuse 'other training data: the field image' --resume whole-1
 sed -i 's/crop(set, 1, 4)/crop(set, 1, 3)/' problem.c
 sed -i 's/bt_square(bt_sub/bt_abs(bt_sub/' problem.c
-refuse 'penalty: the checkpoint is of another problem: what training_step records is not what it was' --resume whole-1
+refuse 'penalty: the checkpoint belongs to another problem: training_step records other operations than before' --resume whole-1
 sed -i 's/bt_abs(bt_sub/bt_square(bt_sub/' problem.c
 
 # A cosine that was planned for fewer steps rises again, which is said; one with its own end is not spoken of.

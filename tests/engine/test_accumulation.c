@@ -221,7 +221,7 @@ static const struct {
 } splits[] = {
     {quotient, "training_step (div)", -34.8, -45.9},
     {variance, "training_step (square)", -2468, -596},
-    {total, "take bt_mean instead of bt_sum", -485, -141.8},
+    {total, "use bt_mean instead of bt_sum", -485, -141.8},
     {a_mean, NULL, -47.6, -47.6},
 };
 

@@ -147,7 +147,7 @@ START_TEST(loops_that_never_begin_together)
         if (with) {
             ck_assert_ptr_null(bt_engine_check(engine, "up", 1));
             ck_assert_ptr_nonnull(
-                strstr(bt_error(), "up: the inner loops of the levels below it never begin together"));
+                strstr(bt_error(), "up: the inner loops of the levels below it no longer begin together"));
             bt_error_clear();
         }
         levels_step(engine, 8);

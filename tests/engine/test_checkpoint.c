@@ -184,14 +184,15 @@ START_TEST(another_run)
     ck_assert_int_eq(
         resumed_step((resumable){.shift = 1e-9}, "", "other training data: the field x holds other values", NOTHING),
         -1);
-    ck_assert_int_eq(resumed_step((resumable){.made_shift = 1e-9}, "",
-                                  "side: ", "other training data: batch 2 is not what", NOTHING),
-                     -1);
+    ck_assert_int_eq(
+        resumed_step((resumable){.made_shift = 1e-9}, "", "side: ", "other training data: batch 2 differs", NOTHING),
+        -1);
     ck_assert_int_eq(resumed_step((resumable){.factor = 1.5}, "",
-                                  "lower: the checkpoint is of another problem: what training_step records", NOTHING),
+                                  "lower: the checkpoint belongs to another problem: training_step records", NOTHING),
                      -1);
     ck_assert_int_eq(
-        resumed_step((resumable){.forgets = true}, "", "has 48 tensors, of which this run knows 46", NOTHING), -1);
+        resumed_step((resumable){.forgets = true}, "", "has 48 tensors, but this run knows only 46 of them", NOTHING),
+        -1);
     ck_assert_int_eq(
         resumed_step((resumable){0}, "engine.train_iters = 50\nengine.log_step = 1\nlower.log_step = 2\n", NOTHING), 3);
     ck_assert_int_eq(resumed_step((resumable){0}, "lower.valid_batches = 1\n", NOTHING), 3);
@@ -271,7 +272,7 @@ START_TEST(another_attribute)
     bt_engine_free(engine);
     engine = times_engine(2);
     ck_assert_int_eq(bt_engine_resume(engine, "saved"), BT_ERROR_CONFIG);
-    ck_assert_ptr_nonnull(strstr(bt_error(), "what training_step records is not what it was"));
+    ck_assert_ptr_nonnull(strstr(bt_error(), "training_step records other operations than before"));
     bt_engine_free(engine);
 }
 END_TEST
@@ -375,7 +376,7 @@ static const struct {
     {"\"steps\": ", "\"steps\": -", "a number"},
     {"\"steps\": ", "\"steps\": 0.", "upper, steps: "},
     {"\"steps\": ", "\"stepz\": ", "has no number steps, which this run needs"},
-    {"\"steps\": ", "\"more\": 1, \"steps\": ", "numbers, of which this run knows"},
+    {"\"steps\": ", "\"more\": 1, \"steps\": ", "numbers, but this run knows only"},
     {"\"calls\": ", "\"calls\": 9", "calls: more than a meta-batch has"},
     {"\"ready.lower\": ", "\"ready.lower\": 1, \"x\": ", "upper, ready.lower: "},
     {"\"best\": \"", "\"best\": \"x", "the run, best: "},

@@ -114,7 +114,7 @@ START_TEST(not_ended)
         "JSON\n[1]\n{\"step\":2,\"time\":0.75,\"model.loss\":8}\n");
     json_t *compared = bt_compare("a", "b");
     ck_assert_msg(compared != NULL, "%s", bt_error());
-    ck_assert_str_eq(row(compared, "results", "stopped"), "[\"train_iters\",\"not yet: there is no summary.json\"]");
+    ck_assert_str_eq(row(compared, "results", "stopped"), "[\"train_iters\",\"not yet: it has no summary.json\"]");
     ck_assert_str_eq(row(compared, "results", "model.loss"), "[0.5,8]");
     ck_assert_str_eq(row(compared, "results", "model.lr"), "[null,3]");
     ck_assert_str_eq(row(compared, "results", "steps"), "[100,2]");
@@ -145,7 +145,7 @@ START_TEST(no_runs)
 {
     static const struct {
         const char *folder, *why;
-    } cases[] = {{"none", "there is no folder none"},
+    } cases[] = {{"none", "folder none does not exist"},
                  {"a/config.ini", "a/config.ini is not a folder"},
                  {"empty", "empty is no folder of a run: config.ini, which every run leaves, is missing"},
                  {"several", "several holds several runs; name the folder of one"},

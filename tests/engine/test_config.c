@@ -394,7 +394,7 @@ START_TEST(malformed_files)
     expect_text("[engine] x\n", "reweight.ini:1: after [section] nothing may follow, found `x`");
     expect_text("[a.b.c]\n",
                 "reweight.ini:1: [a.b.c]: a section is a name of letters, digits, _ and -, or problem.group");
-    expect_text("seed = 1\n", "reweight.ini:1: `seed` stands before the first [section]");
+    expect_text("seed = 1\n", "reweight.ini:1: `seed` comes before the first [section]");
     expect_text("[engine]\nseed\n", "reweight.ini:2: expected key = value or [section], found `seed`");
     expect_text("[engine]\nse ed = 1\n", "reweight.ini:2: `se ed`: a key is a name of letters, digits, _ and -");
     expect_text("[engine]\nseed =\n", "reweight.ini:2: [engine] seed has no value; leave the line out for the default");
@@ -409,7 +409,7 @@ START_TEST(malformed_files)
     expect_error(message);
     bt_config_free(config);
     config = read_only("[engine]\n[engine]\n");
-    snprintf(message, sizeof message, "reweight.ini:2: section [engine] stands twice, first at %s:1", path);
+    snprintf(message, sizeof message, "reweight.ini:2: section [engine] occurs twice, first at %s:1", path);
     expect_error(message);
     bt_config_free(config);
 
@@ -550,7 +550,7 @@ START_TEST(dependency_mistakes)
     expect_text("[dependencies]\nu2l = reweight > reweight\n",
                 "reweight.ini:2: u2l: reweight > reweight: a problem cannot depend on itself");
     expect_text("[dependencies]\nu2l = reweight > classifier, classifier\n",
-                "reweight.ini:2: u2l: reweight > classifier stands there twice");
+                "reweight.ini:2: u2l: reweight > classifier is given twice");
     expect_text(
         "[dependencies]\nu2l = reweight > classifier, classifier > reweight\n",
         "reweight.ini:2: u2l has a cycle: reweight > classifier > reweight; a level can be above another one or "
@@ -643,9 +643,8 @@ START_TEST(option_mistakes)
     bt_config_option_int(config, "classifier", "cells", 0, 1, 10, &whole);
     expect_error("the code asks for [classifier] cells with the default 0 and the range 1 to 10");
     ck_assert_int_eq(bt_config_option_text(config, "classifier", "column", "", &text), BT_ERROR_ARGUMENT);
-    expect_error(
-        "the code's default for [classifier] column is an empty text, which a key cannot have: give NULL, which "
-        "is what the code then gets where the key is not set");
+    expect_error("the code's default for [classifier] column is an empty text, which a key cannot have: give NULL "
+                 "instead; the code then gets NULL if the key is not set");
     bt_config_finish(config);
     expect_error("reweight.ini:3: [classifier] has no key `hiden`; did you mean `hidden`?");
     bt_config_free(config);

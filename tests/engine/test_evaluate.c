@@ -178,7 +178,7 @@ START_TEST(refusals)
 {
     double w[WIDTH];
     train(w);
-    refused(evaluate("", "nobody", NULL), "there is no such level");
+    refused(evaluate("", "nobody", NULL), "this run has no such level");
     refused(evaluate("model.width = 3\n", NULL, NULL), "model.value: was f64[2], is f64[3]");
     refused(evaluate("model.valid_batch_size = 3\n", NULL, "no/p.csv"), "no/p.csv cannot be written");
     ambiguous = true;

@@ -58,7 +58,7 @@ static const struct {
     {"engine.offload_ahead = 3\n", "offload_ahead = 3 has no effect: no level offloads anything"},
     {"engine.offload_unit = 2MiB\n", "no level offloads what its optimizer keeps"},
     {"lower.batch_norm_groups = 2\n", "no batch norm of its module takes statistics of batches"},
-    {"lower.chunks = 4\n", "it has no product of matrices that is read row by row"},
+    {"lower.chunks = 4\n", "it has no matrix product that is read row by row"},
     {"upper.darts_alpha = 1\n", "no problem above differentiates"},
     {"upper.product_precision = fp32\n", "no problem above differentiates"},
     {"lower.product_precision = fp32\n", "no level has a precision of 16 bits"},

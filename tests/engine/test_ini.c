@@ -101,7 +101,7 @@ START_TEST(names_that_differ_in_case_only)
     snprintf(message, sizeof message, "[a] LR is set twice, first at %s:2 as lr: upper and lower case do not matter",
              path);
     expect_refused("[a]\nlr = 1\nLR = 2\n", 3, message);
-    snprintf(message, sizeof message, "section [A] stands twice, first at %s:1 as a: upper", path);
+    snprintf(message, sizeof message, "section [A] occurs twice, first at %s:1 as a: upper", path);
     expect_refused("[a]\nlr = 1\n[A]\n", 3, message);
 }
 END_TEST
@@ -188,7 +188,7 @@ START_TEST(unwritable_values_are_refused)
     snprintf(text, sizeof text, "%01100d", 7);
     bt_config *config = bt_config_new();
     ck_assert_int_eq(bt_config_set(config, "engine.output", "a;b\"c'", "--set engine.output"), BT_ERROR_CONFIG);
-    ck_assert_msg(strncmp(bt_error(), "--set engine.output = a;b\"c': no line of an INI file can hold this", 60) == 0,
+    ck_assert_msg(strncmp(bt_error(), "--set engine.output = a;b\"c': an INI file cannot hold this value", 60) == 0,
                   "%s", bt_error());
     bt_error_clear();
     ck_assert_int_eq(bt_config_set(config, "engine.output", text, "bt_engine_set"), BT_ERROR_CONFIG);
@@ -273,9 +273,9 @@ END_TEST
 START_TEST(lists_that_do_not_go_on)
 {
     static const char *const wrong[][2] = {
-        {"[engine]\nlevels_2 = a\n", "[engine] levels_2: the list must go on line by line"},
-        {"[engine]\nlevels = a\nlevels_3 = b\n", "number 2 is missing before it"},
-        {"[engine]\nlevels = a\nlevels_2 = b\nlevels_3 = b\nLEVELS_5 = c\n", "number 4 is missing before it"},
+        {"[engine]\nlevels_2 = a\n", "[engine] levels_2: a list must continue without gaps"},
+        {"[engine]\nlevels = a\nlevels_3 = b\n", "number 2 is missing before this line"},
+        {"[engine]\nlevels = a\nlevels_2 = b\nlevels_3 = b\nLEVELS_5 = c\n", "number 4 is missing before this line"},
         {"[engine]\nlevels = a\nlevels_02 = b\n", "has no key `levels_02`; did you mean `levels`?"},
         {"[engine]\noutput = a\noutput_2 = b\n", "has no key `output_2`; did you mean `output`?"},
     };

@@ -223,8 +223,8 @@ START_TEST(wanted_folders)
     bt_output_free(output);
     ck_assert_int_eq(bt_output_write("a/b/c", "summary.json", "{}", 2), BT_OK);
     ck_assert_int_eq(bt_output_make("a/b/c", NULL, &output), BT_ERROR_CONFIG);
-    ck_assert_str_eq(bt_error(), "the output folder a/b/c holds what is left of a run that ended before its first "
-                                 "checkpoint: there is nothing to go on from; remove it, or choose another");
+    ck_assert_str_eq(bt_error(), "the output folder a/b/c holds a run that ended before its first checkpoint and "
+                                 "cannot be continued; remove it, or choose another folder");
     ck_assert_ptr_null(output);
     bt_error_clear();
     ck_assert_int_eq(mkdir("a/b/c/checkpoints", 0777), 0);
@@ -232,7 +232,7 @@ START_TEST(wanted_folders)
     ck_assert_int_eq(bt_output_make("a/b/c", NULL, &output), BT_ERROR_CONFIG);
     ck_assert_str_eq(
         bt_error(),
-        "the output folder a/b/c holds a run already; go on with it (--resume), remove it, or choose another");
+        "the output folder a/b/c already holds a run; continue it (--resume), remove it, or choose another folder");
     bt_error_clear();
     ck_assert_int_eq(bt_output_check("a/b/c"), BT_ERROR_CONFIG);
     bt_error_clear();

@@ -366,7 +366,7 @@ static const struct {
 } mistakes[] = {{twice, "called twice"},
                 {late, "called behind a bt_metric"},
                 {of_rows, "shape [2]"},
-                {of_parameters, "`value`, which moves while training"},
+                {of_parameters, "`value`, which changes in training"},
                 {of_null, "NULL"}};
 
 START_TEST(told)

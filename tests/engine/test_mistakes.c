@@ -205,10 +205,10 @@ static const struct {
     {MODEL_WITH(net, four_rows, peers_do_not_match), "", {"model, training_step", "[4, 2]", "[3, 2]"}},
     {MODEL_WITH(net, four_rows, no_field), "", {"model, training_step", "\"image\"", "x [4, 2]", "label [4]"}},
     {MODEL_WITH(net, four_rows, no_param), "", {"model, training_step", "1.wieght", "did you mean", "1.weight"}},
-    {MODEL_WITH(net, four_rows, no_peer), "", {"model, training_step", "`teacher`", "there are model"}},
-    {MODEL_WITH(peer_module, four_rows, right_step), "", {"model", "`teacher`", "there are model"}},
+    {MODEL_WITH(net, four_rows, no_peer), "", {"model, training_step", "`teacher`", "the problems are model"}},
+    {MODEL_WITH(peer_module, four_rows, right_step), "", {"model", "`teacher`", "the problems are model"}},
     {MODEL_WITH(no_module, four_rows, right_step), "", {"model, configure_module", "returned nothing"}},
-    {MODEL_WITH(own_module, four_rows, right_step), "", {"model", "asks for itself"}},
+    {MODEL_WITH(own_module, four_rows, right_step), "", {"model", "depends on its own result"}},
     {MODEL_WITH(net, no_data, right_step), "", {"model, configure_train_data", "no data set was returned"}},
     {MODEL_WITH(net, lost_data, right_step), "", {"model, configure_train_data", "no-such-set"}},
     {MODEL_WITH(net, NULL, right_step), "", {"no field \"x\"", "the problem has no data", "configure_train_data"}},
@@ -234,7 +234,7 @@ static const struct {
      "engine.valid_step = 1\n",
      {"model, validation_step", "bt_prediction: the value of `p` is NULL"}},
     {MODEL_WITH(net, four_rows, null_static), "", {"model, training_step", "bt_static_int: "}},
-    {MODEL_WITH(net, four_rows, null_peer), "", {"model, training_step", "`(NULL)`", "there are model"}},
+    {MODEL_WITH(net, four_rows, null_peer), "", {"model, training_step", "`(NULL)`", "the problems are model"}},
     {MODEL_WITH(null_dim, four_rows, right_step), "", {"model, configure_module", "bt_data_dim: the field is NULL"}},
     {MODEL_WITH(net, four_rows, whole_number), "", {"model, training_step", "scalar of floating numbers", "i32[]"}},
     {MODEL(.grad_callback = whole_numbers), "", {"model, update", "returned i32[9], expected f64[9]"}},
@@ -339,7 +339,7 @@ static const bt_problem_def asks_a = {
 START_TEST(modules_that_ask_for_each_other)
 {
     bt_export parts = {.abi = BT_ABI, .problems = {&asks_b, &asks_a}};
-    expect_words(levels_engine(&parts, NULL, ""), (const char *const[]){"asks for itself"}, 1);
+    expect_words(levels_engine(&parts, NULL, ""), (const char *const[]){"depends on its own result"}, 1);
     parts.problems[1] = &level_b; /* one way is fine: beta's module is made first */
     bt_engine *engine = levels_engine(&parts, NULL, "engine.train_iters = 1\n");
     levels_run(engine);
@@ -399,9 +399,10 @@ static bt_module *net_like_data(bt_problem *self) { return bt_nn_linear(bt_data_
 START_TEST(data_that_ask_for_each_other)
 {
     static const char *const said[] = {
-        "alpha, configure_train_data: alpha: configure_train_data asks for itself while it runs: ",
-        "alpha, configure_train_data: beta, configure_train_data: alpha: configure_train_data asks for itself ",
-        "alpha, configure_module: alpha, configure_train_data: alpha: configure_module asks for itself while "};
+        "alpha, configure_train_data: alpha: configure_train_data depends on its own result: ",
+        "alpha, configure_train_data: beta, configure_train_data: alpha: configure_train_data depends on its own "
+        "result: ",
+        "alpha, configure_module: alpha, configure_train_data: alpha: configure_module depends on its own result: "};
     bt_problem_def a = level_a, b = level_b;
     a.configure_train_data = _i ? rows_like_beta : rows_like_own;
     b.configure_train_data = rows_like_alpha;
@@ -431,7 +432,7 @@ START_TEST(validation_data_that_ask_for_themselves)
     bt_export parts = {.abi = BT_ABI, .problems = {&a}};
     bt_engine *engine = levels_engine(&parts, NULL, "engine.train_iters = 1\n");
     ck_assert_ptr_null(bt_valid_batch(bt_engine_problem(engine, "alpha"), 0));
-    ck_assert_ptr_nonnull(strstr(bt_error(), "alpha: configure_valid_data asks for itself"));
+    ck_assert_ptr_nonnull(strstr(bt_error(), "alpha: configure_valid_data depends on its own result"));
     bt_engine_free(engine);
     bt_error_clear();
 }

@@ -1,5 +1,5 @@
-/* tests/engine/test_offers.c: what would fit, where a budget cannot be met: each offer, set by hand, fits and has the
- * bytes that were said; what was not offered does not fit. */
+/* tests/engine/test_offers.c: each of these alone would fit, where a budget cannot be met: each offer, set by hand,
+ * fits and has the bytes that were said; what was not offered does not fit. */
 #include "decayed.h"
 
 #include "engine/ablation/ablation.h"
@@ -111,7 +111,7 @@ static void expect_offers(const char *more, size_t budget, const change *changes
         ck_assert_msg(!fits || strstr(bt_text_get(&text), due), "%s: %s", due, bt_text_get(&text));
         any = any || fits;
     }
-    ck_assert_msg(!any || begins(&text, "what would fit"), "%s", bt_text_get(&text));
+    ck_assert_msg(!any || begins(&text, "each of these alone would fit"), "%s", bt_text_get(&text));
     bt_text_free(&text);
 }
 

@@ -250,7 +250,7 @@ START_TEST(surroundings)
     expect_failure("four.c", BT_ERROR_CONFIG, "/four.c does not compile:\nthe compiler did not say why");
     setenv("CC", wrapper, 1);
     setenv("BETTY_INCLUDE", "/nonexistent", 1);
-    expect_failure("four.c", BT_ERROR_FILE, "BETTY_INCLUDE is /nonexistent, where there is no betty/betty.h");
+    expect_failure("four.c", BT_ERROR_FILE, "BETTY_INCLUDE is /nonexistent, but that folder has no betty/betty.h");
     unsetenv("BETTY_INCLUDE");
     char path[128], name[64];
     ck_assert_int_eq(try("four.c", name), BT_OK);
@@ -262,7 +262,7 @@ START_TEST(surroundings)
     char *home = getenv("HOME") ? strdup(getenv("HOME")) : NULL;
     unsetenv("XDG_CACHE_HOME");
     unsetenv("HOME");
-    expect_failure("four.c", BT_ERROR_FILE, "there is no place for compiled problems: set HOME or XDG_CACHE_HOME");
+    expect_failure("four.c", BT_ERROR_FILE, "no folder for compiled problems: set HOME or XDG_CACHE_HOME");
     put_back("HOME", home);
     setenv("XDG_CACHE_HOME", wrapper, 1); /* a file */
     expect_failure("four.c", BT_ERROR_FILE, "/wrapper/betty cannot be made: Not a directory");

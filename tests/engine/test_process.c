@@ -50,7 +50,7 @@ START_TEST(processes)
         {BT_OK, ""},
         {BT_ERROR_DATA, "it is \"broken\""},
         {BT_ERROR_INTERNAL, "its process was ended by signal 9 (Killed)"},
-        {BT_ERROR_INTERNAL, "its process ended with exit code 7; what it said stands above"},
+        {BT_ERROR_INTERNAL, "its process ended with exit code 7; see its messages above"},
         {BT_OK, ""},
     };
     talk t = {.way = _i};

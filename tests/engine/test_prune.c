@@ -195,7 +195,7 @@ START_TEST(refused)
     } cases[] = {{&vectors, "", "no parameter with two axes"},
                  {&parts, "lower.trainable = *.bias\n", "no parameter with two axes"},
                  {&parts, "lower.prune_begin = 8\n", "must be above prune_begin"},
-                 {&parts, "lower.type = itd\n", "goes back through steps"},
+                 {&parts, "lower.type = itd\n", "differentiates through the steps"},
                  {&parts, "lower.prune = 1.5\n", "from 0 to 1"}};
     char lines[900];
     snprintf(lines, sizeof lines, LINES "%s", cases[_i].lines);

@@ -217,7 +217,7 @@ START_TEST(steps_that_are_not_there)
 {
     static const char *const types[] = {"lower.type = itd\n", "lower.type = sama\n"};
     static const char *const said[] = {"goes back through the steps that lower has made since the last step of upper",
-                                       "goes by the last update of lower (type = sama), and there is none"};
+                                       "needs the last update of lower (type = sama), but it has not made one"};
     double asked_for[PARAMS];
     char settings[300];
     snprintf(settings, sizeof settings, "upper.optimizer = sgd\nlower.unroll_steps = 2\n%s", types[_i]);

@@ -284,10 +284,10 @@ START_TEST(no_runs)
 {
     static const struct {
         const char *folder, *why;
-    } cases[] = {{"none", "there is no folder none"},
+    } cases[] = {{"none", "cannot open the folder none"},
                  {"a/config.ini", "a/config.ini is not a folder"},
                  {"empty", "empty holds nothing to report"},
-                 {"unbegun", "none of the runs in unbegun has begun"},
+                 {"unbegun", "no run in unbegun has started"},
                  {"broken", "broken/config.ini:2"},
                  {"plan", "plan/plan.json: line 1: it cannot be read as JSON"},
                  {"ablation", "ablation/ablation.json: line 2"}};

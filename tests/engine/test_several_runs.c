@@ -56,12 +56,12 @@ START_TEST(mistakes)
         {"|1", "empty"},
         {"1||2", "empty"},
         {" | ", "empty"},
-        {"1|2|1", "the value 1 stands there twice"},
+        {"1|2|1", "the value 1 is given twice"},
         {"\xff|1", "UTF-8"},
     };
     static const char *const wrong_seeds[][2] = {
         {"5..1", "5..1 ends before it begins"},
-        {"1,2,1..3", "the seed 1 stands there twice"},
+        {"1,2,1..3", "the seed 1 is given twice"},
         {"1..1001", "more than 1000 seeds"},
         {"0..999999999999999", "more than 1000 seeds"},
         {"1..", "expected whole numbers"},
@@ -302,7 +302,7 @@ START_TEST(not_again)
     ck_assert_uint_eq(json_array_size(json_object_get(all, "rows")), 3);
     json_decref(all);
     ck_assert_int_eq(run("1..2", "0.1|0.3", false, &all), BT_ERROR_CONFIG);
-    ck_assert_ptr_nonnull(strstr(bt_error(), "holds several runs already"));
+    ck_assert_ptr_nonnull(strstr(bt_error(), "already holds several runs"));
     json_decref(all);
     bt_error_clear();
 }

@@ -209,13 +209,13 @@ START_TEST(checkpoints_by_time)
     bt_engine_free(engine);
     bt_engine *other = engine_of("engine.output = never\n");
     ck_assert_int_eq(bt_engine_run(other), BT_ERROR_CONFIG);
-    EXPECT_IN(bt_error(), "never holds what is left of a run that ended before its first checkpoint");
+    EXPECT_IN(bt_error(), "never holds a run that ended before its first checkpoint");
     ck_assert_ptr_null(strstr(bt_error(), "--resume"));
     bt_engine_free(other);
     bt_error_clear();
     other = engine_of("engine.output = often\n");
     ck_assert_int_eq(bt_engine_run(other), BT_ERROR_CONFIG);
-    EXPECT_IN(bt_error(), "go on with it (--resume)");
+    EXPECT_IN(bt_error(), "continue it (--resume)");
     bt_engine_free(other);
     bt_error_clear();
 }

@@ -283,11 +283,11 @@ START_TEST(out_of_range)
         {0.25, 0.25, NULL},
         {0, 0, NULL}, /* the ends belong to it */
         {0.25, -0.25,
-         "lower: schedule has set lr outside of its range, 0 to 1e+06, 1 time up to step 3, the first "
-         "time to -0.25; it is used as it is"},
-        {-0.125, -0.25, "lr outside of its range, 0 to 1e+06, 1 time up to step 1, the first time to -0.125"},
-        {-0.125, 0, "lr outside of its range, 0 to 1e+06, 1 time up to step 1"}, /* a constant of the program */
-        {2e6, 0, "weight_decay outside of its range"},
+         "lower: schedule has set lr outside its range, 0 to 1e+06, 1 time up to step 3, the first "
+         "time to -0.25; the value is used unchanged"},
+        {-0.125, -0.25, "lr outside its range, 0 to 1e+06, 1 time up to step 1, the first time to -0.125"},
+        {-0.125, 0, "lr outside its range, 0 to 1e+06, 1 time up to step 1"}, /* a constant of the program */
+        {2e6, 0, "weight_decay outside its range"},
     };
     bt_problem_def moving = lower;
     bt_export both = {.abi = BT_ABI, .problems = {&upper, &moving}};
@@ -306,7 +306,7 @@ START_TEST(out_of_range)
         EXPECT_OK(bt_engine_attach(engine, &(bt_front){.progress = progress}));
         levels_run(engine);
         fclose(progress);
-        const char *first = strstr(said, "outside of its range");
+        const char *first = strstr(said, "outside its range");
         ck_assert_msg(!first == !cases[k].said && (!first || strstr(said, cases[k].said)), "%s", said);
         const char *lr = strstr(said, "has set lr"); /* once, however often it is reported */
         ck_assert_msg(!lr || !strstr(lr + 1, "has set lr"), "%s", said);

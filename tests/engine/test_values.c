@@ -127,7 +127,7 @@ START_TEST(the_slope_of_the_update)
     bt_engine_free(engine);
     engine = engine_of("lower.type = cg\n");
     ck_assert_int_eq(bt_engine_read(engine, "lower.w:slope of the update", BT_ARRAY(slope, SIZE)), BT_ERROR_ARGUMENT);
-    ck_assert_msg(strstr(bt_error(), "D is kept for parameters of a problem whose method goes by it") != NULL, "%s",
+    ck_assert_msg(strstr(bt_error(), "D is kept only for parameters of a problem whose method uses it") != NULL, "%s",
                   bt_error());
     bt_error_clear();
     bt_engine_free(engine);
