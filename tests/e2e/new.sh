@@ -23,9 +23,9 @@ mistake "first.c exists already, and --new never overwrites a file" first
 rm first.c
 mistake "first.ini exists already, and --new never overwrites a file" first
 [ -e first.c ] && fail "half of it is left"
-mistake "--new 2nd: a name begins with a letter" 2nd
-mistake "--new a.b: a name begins with a letter" a.b
-mistake "--new nowhere/: a name begins with a letter" nowhere/
+mistake "--new 2nd: a name starts with a letter" 2nd
+mistake "--new a.b: a name starts with a letter" a.b
+mistake "--new nowhere/: a name starts with a letter" nowhere/
 mistake "nowhere/it.c: No such file or directory" nowhere/it
 mistake "--new NAME cannot be combined with anything else" second --json
 mistake "--new NAME cannot be combined with anything else" second first.ini
