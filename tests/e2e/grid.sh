@@ -155,7 +155,7 @@ begin stopped
 kill -INT $run
 wait $run
 [ $? -eq 130 ] || fail "not 130 after Ctrl-C"
-grep -q 'stopping each run after its step' err || fail "nothing said: $(cat err)"
+grep -q 'stopping each run after its current step' err || fail "nothing said: $(cat err)"
 grep -q 'continue with: betty-run --resume stopped' err || fail "not said how to go on: $(cat err)"
 ls stopped/seed=1/checkpoints/step-*.json >/dev/null || fail "no checkpoint is left"
 check stopped '"interrupted" in [run["state"] for run in runs.values()] and rows["as configured"]["finished"] < 6'

@@ -74,7 +74,7 @@ mistake() { # TEXT ARGUMENTS...
     [ $? -eq 2 ] || fail "$*: expected exit code 2"
     grep -qF -- "$text" err || fail "$*: expected: $text"
 }
-mistake 'of which runs?' --report
+mistake 'needs at least one run' --report
 mistake 'cannot open the folder none' --report rates none
 mistake 'holds nothing to report' --report "$examples"
 mistake 'broken/profile.json: line' --report broken
