@@ -110,6 +110,6 @@ wrong() { # TEXT OPTIONS...
     grep -qF -- "$text" err || fail "not said: $text"
 }
 wrong '--level nobody: this run has no such level' --ablate --plan --level nobody
-wrong '--steps goes with --ablate' --steps 3
+wrong '--steps needs --ablate' --steps 3
 wrong 'one at a time' --ablate --info
 wrong 'no.ini' --set engine.problems=no.ini --ablate --plan

@@ -54,7 +54,7 @@ mpirun -n 1 "$BETTY_RUN" "$examples/reweight.ini" --output seeds : -n 1 "$BETTY_
     --seed 2 >out 2>err && fail "other settings on one rank"
 grep -q 'rank 1 of 2 has other settings than rank 0' err || fail "other settings: another message"
 mpirun -n 2 "$BETTY_RUN" "$examples/reweight.ini" --plan >out 2>err && fail "two processes plan"
-grep -q 'nothing is trained' err || fail "nothing is said of two processes that plan"
+grep -q 'this command does not train' err || fail "nothing is said of two processes that plan"
 
 # one is killed: no process is left
 rm -f out

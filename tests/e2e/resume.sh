@@ -133,7 +133,7 @@ try() { # NUMBER SETTINGS...
     diff <(lines "$whole") <(lines "$run") || fail "$*: the metrics differ"
     diff <(summary "$whole") <(summary "$run") || fail "$*: the summaries differ"
     files=$(ls "$run" "$run/checkpoints")
-    [ "$(wc -w <<<"$files")" -eq 10 ] || fail "$run holds something else: $files"
+    [ "$(wc -w <<<"$files")" -eq 12 ] || fail "$run holds something else: $files"
 }
 
 mkfifo pipe
