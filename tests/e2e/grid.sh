@@ -228,7 +228,7 @@ wrong '[model] has no key `lrr`; did you mean `lr`?' run.ini --seeds 1..3 --set 
 [ ! -e nothing ] || fail "what cannot be set up leaves a folder: $(ls -R nothing)"
 wrong 'expected a whole number' run.ini --seeds 1..3 --set engine.train_iters=few
 wrong 'the runs of this folder do not vary it' --resume calm --set 'model.lr=1|2'
-wrong 'it holds several runs' --evaluate calm
+wrong 'this folder has several runs' --evaluate calm
 wrong 'does not go with --seed' run.ini --seed 3 --seeds 1,2
 wrong 'all values and seeds together make 1200 runs; expected at most 1000' run.ini --seeds 1..200 --set 'model.lr=1|2|3|4|5|6'
 echo '{"runs": [3]}' >kept.json
