@@ -26,8 +26,8 @@ refused() { # WORD OPTIONS
     told=$("$BETTY_RUN" "$@" 2>&1) && fail "$* is not refused"
     [[ $told == *"$word"* ]] || fail "$*: $told"
 }
-refused "--sample goes with --evaluate" "$BT_SOURCE_DIR/examples/language.ini" --sample x
-refused "--top goes with" --evaluate model --top 3
+refused "--sample needs --evaluate" "$BT_SOURCE_DIR/examples/language.ini" --sample x
+refused "--top needs" --evaluate model --top 3
 refused "has no token" --evaluate model --sample ""
 refused "draws no text" --evaluate model --sample x --level mixture
 more=()
