@@ -103,8 +103,7 @@ typedef struct bt_problem_settings {
     int strategy;                       /* bt_strategy_words */
 
     int64_t unroll_steps, warmup_steps, gradient_accumulation, meta_batch;
-    double unroll_tolerance;                           /* 0: none */
-    double gradient_clipping, gradient_clipping_value; /* 0: none */
+    double unroll_tolerance, gradient_clipping, gradient_clipping_value; /* 0: none */
     bool allow_unused;
     int64_t log_step; /* -1: as the engine's */
 

@@ -62,10 +62,9 @@ struct bt_problem {
     bt_stream *train, *valid;
     bt_dataset *train_data, *valid_data; /* opened, not yet taken by a stream */
 
-    bt_problem **children, **parents; /* whose solutions its loss uses; who use its */
-    bool *ready;                      /* by child; in the ledger */
-    char **ready_names, **rate_names; /* rate_names: by group of the optimiser, rates.h */
-    char *rested_name;                /* of the steps that moved nothing, as it is logged */
+    bt_problem **children, **parents;               /* whose solutions its loss uses; who use its */
+    bool *ready;                                    /* by child; in the ledger */
+    char **ready_names, **rate_names, *rested_name; /* the latter two: rates.h; rate_names by group of the optimiser */
     int child_count, parent_count;
     bt_scalar *scalars;
     int scalar_count, scalar_capacity;

@@ -131,6 +131,8 @@ int64_t bt_dataset_names(const bt_dataset *data)
 const char *bt_dataset_class_name(const bt_dataset *data, int64_t k)
 {
     const bt_column *label = label_of(data);
+    if (!data)
+        bt_fail(BT_ERROR_ARGUMENT, "bt_dataset_class_name: the data set is NULL");
     return label && k >= 0 && k < label->store->name_count ? label->store->names[k] : NULL;
 }
 

@@ -49,8 +49,8 @@ has runs/hpo-1/summary.json '"steps": 300' '"ms_per_step": ' '"data_seconds": ' 
     '"threads": 1'
 has runs/hpo-1/metrics.jsonl '{"step":100,' '{"step":300,'
 # shellcheck disable=SC2012
-ls runs/hpo-1 runs/hpo-1/checkpoints | diff - <(printf '%s\n' runs/hpo-1: checkpoints config.ini metrics.jsonl \
-    summary.json '' runs/hpo-1/checkpoints: step-300.json step-300.safetensors) || fail "the folder holds something else"
+ls runs/hpo-1 runs/hpo-1/checkpoints | diff - <(printf '%s\n' runs/hpo-1: checkpoints config.ini equation.txt \
+    metrics.jsonl plan.json summary.json '' runs/hpo-1/checkpoints: step-300.json step-300.safetensors) || fail "the folder holds something else"
 "$BETTY_RUN" hpo.ini --set engine.train_iters=300 --threads 1 --quiet >out 2>err || fail "the second run failed"
 [ ! -s out ] || fail "--quiet is not"
 [ -f runs/hpo-2/summary.json ] || fail "the second run has no folder of its own"

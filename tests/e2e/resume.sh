@@ -199,7 +199,7 @@ refuse 'engine.precision was fp32, is fp64' --resume whole-1 --set engine.precis
 refuse 'the checkpoint is of a run with other settings: ' "$BT_SOURCE_DIR/examples/logistic_hpo.ini" --resume whole-1
 refuse 'missing/config.ini' --resume missing
 refuse '--resume trains' --resume whole-1 --plan
-refuse 'without --output' --resume whole-1 --output other
+refuse 'leave out --output' --resume whole-1 --output other
 sed -i 's/crop(set, 1, 3)/crop(set, 1, 4)/' problem.c
 refuse 'other training data: the field image' --resume whole-1
 sed -i 's/crop(set, 1, 4)/crop(set, 1, 3)/' problem.c

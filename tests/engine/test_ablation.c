@@ -232,7 +232,7 @@ START_TEST(one_level)
     expect_names(all, names);
     json_decref(all);
     ck_assert_int_eq(ablate(ITD, "middle", true, &all), BT_ERROR_CONFIG);
-    ck_assert_ptr_nonnull(strstr(bt_error(), "there are upper, lower"));
+    ck_assert_ptr_nonnull(strstr(bt_error(), "its levels are upper, lower"));
     json_decref(all);
     bt_error_clear();
 }

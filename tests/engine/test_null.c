@@ -129,6 +129,7 @@ static const bt_batch *batch;
     X(bt_grad, bt_grad(t, t)) X(bt_checkpoint, bt_checkpoint(NULL, p, t))                                              \
     X(bt_checkpoint, (bt_checkpoint)(NULL, NULL, NULL)) X(bt_print, bt_print(t, s)) X(bt_check, bt_check(t, s))        \
     X(bt_peer, bt_peer(p, s)) X(bt_seed, bt_seed(p)) X(bt_data_dim, bt_data_dim(p, s, 0))                              \
+    X(bt_data_has, bt_data_has(p, s)) X(bt_data_classes, bt_data_classes(p))                                           \
     X(bt_option_bool, bt_option_bool(p, s, true)) X(bt_option_int, bt_option_int(p, s, 0, 0, 1))                       \
     X(bt_option_double, bt_option_double(p, s, 0, 0, 1)) X(bt_option_text, bt_option_text(p, s, s))                    \
     X(bt_prediction, bt_prediction(p, s, t)) X(bt_loss_count, bt_loss_count(p, t))                                     \
@@ -174,6 +175,10 @@ static const bt_batch *batch;
     X(bt_dataset_part, bt_dataset_part(d, 0, 1, 1)) X(bt_dataset_per_class, bt_dataset_per_class(d, 0, 1, 1))          \
     X(bt_dataset_drop, bt_dataset_drop(d, s)) X(bt_dataset_rows, bt_dataset_rows(d, 0, 1))                             \
     X(bt_dataset_label, bt_dataset_label(d, s)) X(bt_dataset_standardize, bt_dataset_standardize(d, s, d))             \
+    X(bt_dataset_images, bt_dataset_images(s, s, NULL))                                                                \
+    X(bt_dataset_random_resized_crop, bt_dataset_random_resized_crop(d, 0.5, 1))                                       \
+    X(bt_dataset_number_label, bt_dataset_number_label(d, d)) X(bt_dataset_classes, bt_dataset_classes(d))             \
+    X(bt_dataset_class_name, bt_dataset_class_name(d, 0)) X(bt_field_matmul, bt_field_matmul(b, s, t))                 \
     X(bt_dataset_long_tail, bt_dataset_long_tail(d, 1, 1)) X(bt_dataset_label_noise, bt_dataset_label_noise(d, 0, 1))  \
     X(bt_dataset_join, bt_dataset_join(d, s, d)) X(bt_dataset_new, bt_dataset_new(-1))                                 \
     X(bt_dataset_tasks, bt_dataset_tasks(d, 2, 1, 1, 1)) X(bt_dataset_rotations, bt_dataset_rotations(d))              \
