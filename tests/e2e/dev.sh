@@ -11,7 +11,7 @@ grep -q 'no such command: nonsense' error
 ! "$dev" test everything 2>error || exit 1
 grep -q 'takes --all, --cuda, --far, --ranks or nothing, found: everything' error
 ! "$dev" run 2>error || exit 1
-grep -q 'an INI file is missing' error
+grep -q 'run which file?' error
 ! "$dev" mutants nonsense 2>error || exit 1
 grep -q 'no such mutant: nonsense' error
 ! "$dev" readers nonsense 2>error || exit 1
