@@ -111,5 +111,5 @@ wrong() { # TEXT OPTIONS...
 }
 wrong '--level nobody: this run has no such level' --ablate --plan --level nobody
 wrong '--steps needs --ablate' --steps 3
-wrong 'one at a time' --ablate --info
+wrong 'with no other report' --ablate --info
 wrong 'no.ini' --set engine.problems=no.ini --ablate --plan

@@ -337,7 +337,7 @@ END_TEST
 int main(void)
 {
     Suite *suite = suite_create("offload");
-    on_cuda = device_backend() != NULL;
+    on_cuda = device_is_chosen();
     TCase *tests = tcase_create("offload");
     tcase_add_checked_fixture(tests, resumable_enter, leave);
     tcase_add_loop_test(tests, the_same_bits, 0, VARIANTS);

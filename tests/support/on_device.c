@@ -4,11 +4,16 @@
 #include <stdlib.h>
 #include <string.h>
 
-const bt_backend *device_backend(void)
+bool device_is_chosen(void)
 {
     const char *wanted = getenv("BETTY_TEST_BACKEND");
-    const bt_backend *cuda = wanted && strcmp(wanted, "cuda") == 0 ? bt_backend_cuda() : NULL;
-    if (wanted && strcmp(wanted, "cuda") == 0 && !cuda)
+    return wanted && strcmp(wanted, "cuda") == 0;
+}
+
+const bt_backend *device_backend(void)
+{
+    const bt_backend *cuda = device_is_chosen() ? bt_backend_cuda() : NULL;
+    if (device_is_chosen() && !cuda)
         abort();
     return cuda;
 }

@@ -18,5 +18,8 @@ bt_status run_on_device(const bt_backend *backend, const bt_kernel_impl *kernel,
 
 /* The backend that BETTY_TEST_BACKEND names besides `far`; NULL: none. */
 const bt_backend *device_backend(void);
+/* Whether there is one, without a look at it: a process that has looked at a device must not fork, as Check does for
+ * each test. */
+bool device_is_chosen(void);
 
 #endif
