@@ -400,8 +400,8 @@ START_TEST(data_that_ask_for_each_other)
 {
     static const char *const said[] = {
         "alpha, configure_train_data: alpha: configure_train_data depends on its own result: ",
-        "alpha, configure_train_data: beta, configure_train_data: alpha: configure_train_data depends on its own "
-        "result: ",
+        ("alpha, configure_train_data: beta, configure_train_data: alpha: configure_train_data depends on its own "
+         "result: "),
         "alpha, configure_module: alpha, configure_train_data: alpha: configure_module depends on its own result: "};
     bt_problem_def a = level_a, b = level_b;
     a.configure_train_data = _i ? rows_like_beta : rows_like_own;
