@@ -10,14 +10,6 @@
 
 const bt_op bt_op_chain = {.name = "chain", .inputs = -1};
 
-bool bt_chain_number(const bt_view *view)
-{
-    bool one = true;
-    for (int d = 0; d < view->rank; d++)
-        one = one && (view->dims[d] == 1 || view->strides[d] == 0);
-    return one;
-}
-
 typedef struct chain { /* that is being made */
     bt_compilation *c;
     bt_program *program;
@@ -62,19 +54,19 @@ static bool fits(const chain *c, const bt_call_step *step)
         count_of(&call->out[0]) == 0)
         return false;
     for (int i = 0; i < call->inputs; i++)
-        if (!bt_chain_number(&call->in[i]) &&
+        if (!bt_view_repeats(&call->in[i]) &&
             (!bt_view_dense(&call->in[i]) || count_of(&call->in[i]) != count_of(&call->out[0])))
             return false;
     return accepted(c, call);
 }
 
-/* The links before give their values element by element: one element for all, or from an offset on, is not to be had.
- */
+/* Links pass their values on element by element. A step that needs one of them for all elements, or reads them from an
+ * offset on, must wait for the whole value. */
 static bool reads_along(const chain *c, const bt_call_step *step)
 {
     for (int i = 0; i < step->call.inputs; i++)
         if (c->link[step->in[i].buffer] >= 0 &&
-            (step->in[i].offset || (c->n > 1 && bt_chain_number(&step->call.in[i])) ||
+            (step->in[i].offset || (c->n > 1 && bt_view_repeats(&step->call.in[i])) ||
              step->call.in[i].dtype != c->links[c->link[step->in[i].buffer]].dtype))
             return false;
     return true;
@@ -98,7 +90,7 @@ static bool goes_on(const chain *c, const bt_call_step *step)
 
 static bool same_look(const bt_view *a, const bt_view *b)
 {
-    return a->dtype == b->dtype && bt_chain_number(a) == bt_chain_number(b);
+    return a->dtype == b->dtype && bt_view_repeats(a) == bt_view_repeats(b);
 }
 
 static int input_of(chain *c, const bt_call_step *step, int i)
@@ -154,7 +146,7 @@ static uint32_t over_which(const chain *c, int o)
 {
     uint32_t mask = 0;
     for (int i = 0; i < c->inputs; i++)
-        if (c->last[i] <= c->writer[o] && (c->n == 1 || !bt_chain_number(&c->in_view[i])) &&
+        if (c->last[i] <= c->writer[o] && (c->n == 1 || !bt_view_repeats(&c->in_view[i])) &&
             bt_dtype_size(c->in_view[i].dtype) == bt_dtype_size(c->out_view[o].dtype))
             mask |= 1U << i;
     return mask;

@@ -31,7 +31,4 @@ typedef struct bt_chain_attr {
 
 extern const bt_op bt_op_chain;
 
-/* Whether the operand is one number for all elements. */
-bool bt_chain_number(const bt_view *view);
-
 #endif

@@ -130,19 +130,11 @@ static bool is_short(const bt_call_step *step)
            !(bt_op_flags(step->call.op) & BT_OP_EFFECT);
 }
 
-static bool is_one_number(const bt_view *view)
-{
-    bool one = true;
-    for (int d = 0; d < view->rank; d++)
-        one = one && (view->dims[d] == 1 || view->strides[d] == 0);
-    return one;
-}
-
 /* A number for each of the output's, or one for all. */
 static bool goes_along(const bt_call_step *step, int i)
 {
     const bt_view *view = &step->call.in[i];
-    return is_one_number(view) || (step->in[i].offset == 0 && bt_view_dense(view));
+    return bt_view_repeats(view) || (step->in[i].offset == 0 && bt_view_dense(view));
 }
 
 static bool is_long(const bt_call_step *step)
@@ -196,7 +188,7 @@ static bool waits_for_one(const pass *p, int64_t batch, int64_t s)
 {
     const bt_call_step *step = &p->program->steps[s];
     for (int i = 0; p->strips && i < step->call.inputs; i++)
-        if (p->made[step->in[i].buffer] == batch && is_one_number(&step->call.in[i]))
+        if (p->made[step->in[i].buffer] == batch && bt_view_repeats(&step->call.in[i]))
             return true;
     return false;
 }
@@ -302,7 +294,7 @@ static void add_part(draft *d, int64_t k, const bt_call_step *step)
     to->along[BT_ROW_INPUTS] = (uint8_t)bt_dtype_size(step->call.out[0].dtype);
     for (int i = 0; i < step->call.inputs; i++) {
         bt_operand from = step->in[i];
-        to->along[i] = (uint8_t)(is_one_number(&step->call.in[i]) ? 0 : bt_dtype_size(step->call.in[i].dtype));
+        to->along[i] = (uint8_t)(bt_view_repeats(&step->call.in[i]) ? 0 : bt_dtype_size(step->call.in[i].dtype));
         if (p->made[from.buffer] == d->at) {
             place within = p->where[from.buffer];
             to->in[i] = (place){within.base, (uint16_t)(within.offset + from.offset)};

@@ -243,6 +243,14 @@ bool bt_view_dense(const bt_view *view)
     return true;
 }
 
+bool bt_view_repeats(const bt_view *view)
+{
+    bool one = true;
+    for (int d = 0; d < view->rank; d++)
+        one = one && (view->dims[d] == 1 || view->strides[d] == 0);
+    return one;
+}
+
 int bt_shares_axis(const bt_shares *shares)
 {
     int first = first_split(shares->in_axis, shares->inputs);

@@ -186,6 +186,7 @@ bt_guest bt_op_enter(const bt_op *op,
                      const char *function); /* one of its functions is called next: a user's is named */
 bt_view bt_view_of(bt_array shape);         /* dense, no data */
 bool bt_view_dense(const bt_view *view);    /* row-major without gaps */
+bool bt_view_repeats(const bt_view *view);  /* one number, whatever the shape */
 
 unsigned bt_op_flags(const bt_op *op);
 bool bt_node_any(const bt_node *node, unsigned flags); /* one of the flags is its op's, or of an op within its body */

@@ -376,7 +376,7 @@ static ncclResult_t check(const call *c)
         return refuse(ncclInvalidArgument, "there is no such communicator");
     if ((int)w->type < 0 || w->type > ncclFloat64 || (int)w->op < 0 || w->op > ncclAvg || w->root < 0 ||
         w->root >= ranks)
-        return refuse(ncclInvalidArgument, "a type, an operation or a root that there is not");
+        return refuse(ncclInvalidArgument, "an unknown type or operation, or a root that is not a rank");
     const size_t bytes = w->count * size_of(w->type), all = bytes * (size_t)ranks;
     const bool gets = w->kind != REDUCE || c->comm->rank == w->root;
     if (!fake_memory_has(c->send, w->kind == REDUCE_SCATTER ? all : bytes) ||

@@ -25,7 +25,7 @@ static const bt_kernel_impl *as_call(const bt_call *chain, int64_t k, char *cons
     for (int i = 0; i < link->inputs; i++) {
         const int before = link->in[i] - BT_CHAIN_OPERANDS;
         const bt_view *input = before < 0 ? &chain->in[link->in[i]] : NULL;
-        to->in[i] = input ? row_of(input->data, input->dtype, attr->n, bt_chain_number(input))
+        to->in[i] = input ? row_of(input->data, input->dtype, attr->n, bt_view_repeats(input))
                           : row_of(made ? made[before] : NULL, attr->links[before].dtype, attr->n, false);
     }
     to->out = row_of(made ? made[k] : NULL, link->dtype, attr->n, false);

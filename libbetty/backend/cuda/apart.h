@@ -4,9 +4,6 @@
 
 #include "backend/cuda/cuda.h"
 
-bt_status bt_cuda_apart_open(bt_cuda_queue *queue);
-void bt_cuda_apart_close(bt_cuda_queue *queue);
-
 /* The launch puts its work onto the stream apart, behind all that the queue's own stream has so far: between these. */
 bt_status bt_cuda_apart_begin(bt_cuda_queue *queue);
 bt_status bt_cuda_apart_end(bt_cuda_queue *queue);

@@ -147,7 +147,7 @@ static bt_status launch(const bt_call *call)
     c.n = attr->n;
     c.links = (int)attr->joined.count;
     for (int i = 0; i < call->inputs; i++)
-        c.in[i] = {(const char *)call->in[i].data, (uint8_t)call->in[i].dtype, bt_chain_number(&call->in[i])};
+        c.in[i] = {(const char *)call->in[i].data, (uint8_t)call->in[i].dtype, bt_view_repeats(&call->in[i])};
     for (int o = 0; o < call->outputs; o++)
         c.out[o] = (char *)call->out[o].data;
     for (int k = 0; k < c.links; k++) {

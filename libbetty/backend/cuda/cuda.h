@@ -52,24 +52,25 @@ typedef struct bt_cuda_stage { /* a place on the way of a batch */
 /* STAGED: bytes from which on they are used; STAGE: of each: runtime/queue.c sends no more at once. */
 enum { BT_CUDA_STAGES = 4, BT_CUDA_STAGED = 1 << 14, BT_CUDA_STAGE = 1 << 20 };
 
-enum { BT_CUDA_MOVES = 64 };
-
-enum { BT_CUDA_APART = 4 }; /* collectives of which the queue knows when each is done; no more than two are under way */
+/* A stream beside the queue's own. What is put onto it has a number, which rises; it is of event number % BT_CUDA_SIDE,
+ * or of a later one. */
+enum { BT_CUDA_SIDE = 64 };
+typedef struct bt_cuda_side {
+    cudaStream_t stream;
+    cudaEvent_t ready, done[BT_CUDA_SIDE];
+} bt_cuda_side;
 
 typedef struct bt_cuda_apart { /* what ranks exchange while the queue's stream goes on */
-    cudaStream_t stream;
-    cudaEvent_t ready, done[BT_CUDA_APART];
-    int64_t given; /* since all have been awaited */
+    bt_cuda_side side;         /* opened once there are ranks */
+    int64_t given;             /* since all have been awaited */
 } bt_cuda_apart;
 
 typedef struct bt_cuda_queue {
     cudaStream_t stream, copies; /* copies: only of what comes from the host */
     bt_cuda_stage stages[BT_CUDA_STAGES];
-    char *staged;                     /* all of them */
-    int stage;                        /* the next one */
-    cudaStream_t lane;                /* of moves between the device's memory and the host's */
-    cudaEvent_t begun;                /* what a move waits for */
-    cudaEvent_t moved[BT_CUDA_MOVES]; /* move m is of event m % BT_CUDA_MOVES, or of a later one */
+    char *staged;      /* all of them */
+    int stage;         /* the next one */
+    bt_cuda_side lane; /* of moves between the device's memory and the host's */
     cudaEvent_t events[BT_CUDA_MARKS];
     int64_t marks;          /* how many have been given; mark m is of event m % BT_CUDA_MARKS, or of a later one */
     bool fresh;             /* work has been put onto it since the last one */
@@ -102,11 +103,18 @@ bt_status bt_cuda_stages_open(bt_cuda_queue *queue);
 void bt_cuda_stages_close(bt_cuda_queue *queue);
 bt_status bt_cuda_send_staged(bt_cuda_queue *queue, void *far, const void *pinned, size_t bytes);
 
+/* side.c. What is put onto the side's stream after `begin` comes behind all that the queue's own stream has so far;
+ * with `done` it has its number; what the queue's stream gets after `await` waits for all up to a number. `what` is
+ * being done, for an error. */
+bt_status bt_cuda_side_open(bt_cuda_side *side);
+void bt_cuda_side_close(bt_cuda_side *side);
+bt_status bt_cuda_side_begin(const bt_cuda_queue *queue, const bt_cuda_side *side, const char *what);
+bt_status bt_cuda_side_done(const bt_cuda_side *side, int64_t number);
+bt_status bt_cuda_side_await(const bt_cuda_queue *queue, const bt_cuda_side *side, int64_t number, const char *what);
+
 /* lane.c: moves go over a stream of their own, one after the other: each begins once what was put onto the queue before
  * it is done, and what comes behind a `meet` waits for those up to a number. In a recording they are a branch of it,
  * which joins it again with the last `meet`. */
-bt_status bt_cuda_lane_open(bt_cuda_queue *queue);
-void bt_cuda_lane_close(bt_cuda_queue *queue);
 bt_status bt_cuda_lane_move(void *queue, void *to, const void *from, size_t bytes, bool out, int64_t number);
 bt_status bt_cuda_lane_meet(void *queue, int64_t number);
 

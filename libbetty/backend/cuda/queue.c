@@ -35,8 +35,8 @@ static void cuda_close(void *queue)
         if (q->events[i])
             cudaEventDestroy(q->events[i]);
     bt_cuda_stages_close(q);
-    bt_cuda_lane_close(q);
-    bt_cuda_apart_close(q);
+    bt_cuda_side_close(&q->lane);
+    bt_cuda_side_close(&q->apart.side);
     if (q->record)
         cudaFreeHost(q->record);
     if (q->ones)
@@ -85,7 +85,7 @@ static bt_status begin(bt_cuda_queue *q)
         BT_TRY(bt_cuda_try(cudaEventCreateWithFlags(&q->events[i], cudaEventDisableTiming), "making an event"));
     BT_TRY(bt_cuda_try(cudaHostAlloc(&record, sizeof *q->record, cudaHostAllocDefault), "pinning memory"));
     BT_TRY(bt_cuda_stages_open(q));
-    BT_TRY(bt_cuda_lane_open(q));
+    BT_TRY(bt_cuda_side_open(&q->lane));
     q->record = record;
     BT_TRY(set_ones(q));
     *q->record = (bt_cuda_record){0, ~0ULL};

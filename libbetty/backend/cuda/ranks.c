@@ -1,6 +1,5 @@
 /* backend/cuda/ranks.c: a communicator of NCCL: how it begins, how it ends, and what has become of the other ranks. */
 #include "backend/cuda/ranks.h"
-#include "backend/cuda/apart.h"
 
 #include "base/hash.h"
 #include <stdlib.h>
@@ -57,7 +56,7 @@ bt_status bt_cuda_join(void *queue, bt_transport *transport)
     if (!(q->ranks = bt_alloc(sizeof *q->ranks)))
         return BT_ERROR_MEMORY;
     *q->ranks = (bt_cuda_ranks){.nccl = nccl, .transport = transport};
-    BT_TRY(bt_cuda_apart_open(q));
+    BT_TRY(bt_cuda_side_open(&q->apart.side));
     return begin(q->ranks, transport);
 }
 
