@@ -1,4 +1,5 @@
 /* backend/cpu/binary.c: elementwise ops of two operands, either of which may be one number along a row; comparisons. */
+#include "backend/binary.h"
 #include "backend/cpu/loop.h"
 #include "backend/cpu/vector.h"
 
@@ -34,24 +35,18 @@
     ROWS(name##_i32, int32_t, int32_t, (int32_t)((uint32_t)x operator(uint32_t) y))                                    \
     ROWS(name##_i64, int64_t, int64_t, (int64_t)((uint64_t)x operator(uint64_t) y))
 
-FLOATS(add, x + y, x + y)
-FLOATS(sub, x - y, x - y)
-FLOATS(mul, x *y, x *y)
-FLOATS(div, x / y, x / y)
+#define SAME(name, expression) FLOATS(name, expression, expression)
+#define EXTREMES(name, expression)                                                                                     \
+    ROWS(name##_i32, int32_t, int32_t, expression)                                                                     \
+    ROWS(name##_i64, int64_t, int64_t, expression)
+
+BT_BINARY_FLOATS(SAME)
 FLOATS(pow, powf(x, y), pow(x, y))
-FLOATS(minimum, x < y || x != x ? x : y, x < y || x != x ? x : y)
-FLOATS(maximum, x > y || x != x ? x : y, x > y || x != x ? x : y)
-FLOATS(gate, y > 0 ? x : 0, y > 0 ? x : 0)
 INTEGERS(add, +)
 INTEGERS(sub, -)
 INTEGERS(mul, *)
-ROWS(minimum_i32, int32_t, int32_t, x < y ? x : y)
-ROWS(minimum_i64, int64_t, int64_t, x < y ? x : y)
-ROWS(maximum_i32, int32_t, int32_t, x > y ? x : y)
-ROWS(maximum_i64, int64_t, int64_t, x > y ? x : y)
-COMPARES(less, x < y)
-COMPARES(greater, x > y)
-COMPARES(equal, x == y)
+BT_BINARY_EXTREMES(EXTREMES)
+BT_BINARY_TRUTHS(COMPARES)
 
 enum { DTYPES = BT_I64 + 1 };
 

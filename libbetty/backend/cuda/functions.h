@@ -4,6 +4,7 @@
 #ifndef BT_CUDA_FUNCTIONS_H
 #define BT_CUDA_FUNCTIONS_H
 
+#include "backend/binary.h"
 #include "backend/cuda/device.h"
 
 #define FUNCTION(name, type, result, expression)                                                                       \
@@ -75,26 +76,19 @@ FLOATS(gelu_tanh, x *bt_sigmoid_f32(1.5957691216F * x * (1 + 0.044715F * x * x))
 
 /* ---- two ---- */
 
-FLOATS(add, x + y, x + y)
-FLOATS(sub, x - y, x - y)
-FLOATS(mul, x *y, x *y)
-FLOATS(div, x / y, x / y)
+#define SAME(name, expression) FLOATS(name, expression, expression)
+BT_BINARY_FLOATS(SAME)
 FLOATS(pow, powf(x, y), pow(x, y))
-FLOATS(minimum, x < y || x != x ? x : y, x < y || x != x ? x : y)
-FLOATS(maximum, x > y || x != x ? x : y, x > y || x != x ? x : y)
-FLOATS(gate, y > 0 ? x : 0, y > 0 ? x : 0)
 INTEGERS(add, (uint64_t)x + (uint64_t)y)
 INTEGERS(sub, (uint64_t)x - (uint64_t)y)
 INTEGERS(mul, (uint64_t)x *(uint64_t)y)
-INTEGERS(minimum, x < y ? x : y)
-INTEGERS(maximum, x > y ? x : y)
-TRUTHS(less, x < y)
-TRUTHS(greater, x > y)
-TRUTHS(equal, x == y)
+BT_BINARY_EXTREMES(INTEGERS)
+BT_BINARY_TRUTHS(TRUTHS)
 
 #undef FUNCTION
 #undef FLOATS
 #undef INTEGERS
 #undef TRUTHS
+#undef SAME
 
 #endif
