@@ -2,29 +2,10 @@
 # Ranks on fake CUDA devices, each a process with one of its own: the numbers of as many ranks in lockstep on the processor but
 # for rounding, whatever they divide; the same bits in any order and from run to run; and one message when one is gone.
 . "$BT_SOURCE_DIR/tests/e2e/common.sh" || exit 1
+. "$BT_SOURCE_DIR/tests/e2e/processes_common.sh" || exit 1
 export FAKE_CUDA_DEVICES=3
 
-# FOLDER OTHER: each number of the metrics within 1e-5 of the other's, of its size
-closer() {
-    python3 - "$1" "$2" <<'END' || fail "$1: other numbers than $2"
-import json
-import sys
-
-found, due = ([json.loads(line) for line in open(f"{folder}/metrics.jsonl")] for folder in sys.argv[1:])
-assert len(found) == len(due) > 0
-for a, b in zip(found, due):
-    assert a.keys() == b.keys()
-    for key in a:
-        if key != "time" and isinstance(b[key], (int, float)) and not abs(a[key] - b[key]) <= 1e-5 * (1 + abs(b[key])):
-            sys.exit(f"{key} at step {b['step']}: {a[key]}, not {b[key]}")
-END
-}
-
-same() { # FOLDER OTHER WHAT: which goes
-    cmp -s <(numbers "$1") <(numbers "$2") || fail "other numbers $3"
-    cmp -s "$1"/checkpoints/*.safetensors "$2"/checkpoints/*.safetensors || fail "another state $3"
-    rm -r "$2"
-}
+closer() { close "$1" "$2" 1e-5 || fail "$1: other numbers than $2"; } # FOLDER OTHER
 
 planned() { # FOLDER: what lies on the device of rank 0 is what the plan says
     expect "$(metric "$1" device_planned_bytes) == $(metric "$1" device_bytes) && $(metric "$1" device_bytes) > 0"
@@ -38,7 +19,7 @@ on_devices() { # RANKS INI SETTING...
     closer devices near
     planned devices
     FAKE_CUDA_ORDER=lazy run again "$ini" engine.ranks="$ranks" engine.device=cuda "$@"
-    same devices again "of $ini from run to run, in another order ($*)"
+    same_bits devices again "of $ini from run to run, in another order ($*)"
     rm -r near devices
 }
 
@@ -52,9 +33,9 @@ on_devices 2 logistic_hpo "${short[@]}"
 # step by step, and where every value is an allocation of its own
 FAKE_CUDA_ORDER=1 run devices reweight "${short[@]}" engine.ranks=2 engine.device=cuda
 BETTY_CUDA=sync run sync reweight "${short[@]}" engine.ranks=2 engine.device=cuda
-same devices sync "step by step"
+same_bits devices sync "step by step"
 BETTY_PLAN=off run unplanned reweight "${short[@]}" engine.ranks=2 engine.device=cuda
-same devices unplanned "without a plan"
+same_bits devices unplanned "without a plan"
 
 # what is exchanged while others compute, and what is sent together, have the same bits
 for overlap in true false; do
@@ -64,8 +45,8 @@ for overlap in true false; do
         planned "$strategy-$overlap"
     done
 done
-same distributed-true distributed-false "of what is under way meanwhile"
-same zero3-true zero3-false "of what is under way meanwhile (zero3)"
+same_bits distributed-true distributed-false "of what is under way meanwhile"
+same_bits zero3-true zero3-false "of what is under way meanwhile (zero3)"
 
 # one rank for each device; what is not trained, or resumed elsewhere
 run all reweight "${short[@]}" engine.ranks=all engine.device=cuda
@@ -94,82 +75,22 @@ refused 2 "ranks in lockstep are the processor's" --ranks 2 --set engine.executo
 FAKE_NCCL=absent refused 1 "ranks on CUDA devices need NCCL 2.10 or later, and there is no libnccl.so.2" --ranks 2
 
 # one that is killed, that leaves, or finds what others do not, ends all
-cat >model.c <<'C'
-#include <betty/betty.h>
-#include <fcntl.h>
-#include <unistd.h>
-static bool is_first(const char *name) { return open(name, O_CREAT | O_EXCL | O_WRONLY, 0666) >= 0; }
-static bt_module *net(bt_problem *self)
-{
-    bt_option_int(self, "leaves", 0, 0, 1000);
-    bt_option_int(self, "fails", 0, 0, 1000);
-    return bt_nn_parameter(bt_init_constant(bt_option_int(self, "differs", 0, 0, 1) && is_first("differ.first") ? 3 : 2));
-}
-static bt_status draw(bt_problem *self, bt_mode mode, int64_t index, bt_batch *batch)
-{
-    float y[4] = {1, 2, 3, 4};
-    (void)mode;
-    if (index > 0 && index == bt_option_int(self, "leaves", 0, 0, 1000) && is_first("leave.first"))
-        _exit(0);
-    if (index > 0 && index == bt_option_int(self, "fails", 0, 0, 1000) && is_first("fail.first"))
-        return bt_fail(BT_ERROR_DATA, "batch %d has no labels", (int)index);
-    return bt_batch_set(batch, "y", BT_ARRAY(y, 4));
-}
-static bt_tensor *step(bt_problem *self, const bt_batch *batch)
-{
-    return bt_mean(bt_square(bt_sub(bt_forward(self), bt_field(batch, "y"))));
-}
-static const bt_problem_def model = {.name = "model", .get_batch = draw, .configure_module = net, .training_step = step};
-BT_EXPORT(.problems = {&model});
-C
-cat >run.ini <<'INI'
-[engine]
-problems = model.c
-train_iters = 1000000000
-log_step = 20
-ranks = 3
-device = cuda
-[model]
-lr = 1e-9
-INI
-
-none_left() { # WHAT
-    for _ in $(seq 50); do
-        pgrep -f "betty-run $folder/run.ini" >left || return 0
-        sleep 0.1
-    done
-    fail "$1: processes are left"
-}
-
 for rank in 0 2; do
-    rm -f out err
-    "$BETTY_RUN" "$folder/run.ini" --output "killed-$rank" >out 2>err &
-    run=$!
-    for _ in $(seq 300); do
-        grep -qF 'step ' out 2>/dev/null && break
-        sleep 0.1
-    done
-    mapfile -t ranks < <(pgrep -P $run)
-    [ ${#ranks[@]} -eq 3 ] || fail "not three processes, ${#ranks[@]}"
+    begin --device cuda --output "killed-$rank"
     kill -KILL "${ranks[$rank]}"
-    from=$SECONDS
-    wait "$run"
-    code=$?
-    [ $code -eq 1 ] || fail "rank $rank killed: exit code $code"
-    [ $((SECONDS - from)) -le 10 ] || fail "rank $rank killed: took $((SECONDS - from)) s to end"
-    [ "$(grep -c 'betty-run: rank . of 3 was ended by signal 9' err)" -eq 1 ] || fail "rank $rank killed: not one message"
-    none_left "rank $rank killed"
+    ends "rank $rank killed" 1 "of 3 was ended by signal 9"
+    grep -q 'betty-run: rank . of 3 was ended by signal 9' err || fail "rank $rank killed: another message"
 done
 
-ends() { # CODE TEXT SETTING
-    "$BETTY_RUN" "$folder/run.ini" --set "$3" --output "${3%%=*}" >out 2>err
+parts() { # CODE TEXT SETTING
+    "$BETTY_RUN" "$folder/run.ini" --device cuda --set "$3" --output "${3%%=*}" >out 2>err
     local code=$?
     [ $code -eq "$1" ] || fail "$3: exit code $code"
     [ "$(grep -c betty-run: err)" -eq 1 ] || fail "$3: not one message"
     grep -qF -- "$2" err || fail "$3: the message lacks: $2"
     none_left "$3"
 }
-ends 1 'of 3 has ended before the run' model.leaves=7
-ends 1 'batch 7 has no labels' model.fails=7
-ends 2 'model has other parameters, or another learning rate, on rank' model.differs=1
+parts 1 'of 3 has ended before the run' model.leaves=7
+parts 1 'batch 7 has no labels' model.one_fails=7
+parts 2 'model has other parameters, or another learning rate, on rank' model.differs=1
 [ "$(ls /dev/shm/fake-nccl.* 2>/dev/null | wc -l)" -eq 0 ] || fail "shared memory is left"

@@ -45,18 +45,25 @@ END
 
 numbers() { sed 's/"time": *[0-9.e-]*,//' "$1/metrics.jsonl"; } # FOLDER: its metrics, without the time
 
-# FOLDER OTHER: each number of the metrics within 1e-3 of the other's, of its size
+same_bits() { # FOLDER OTHER WHAT: two runs have the same bits; the other one's folder goes
+    cmp -s <(numbers "$1") <(numbers "$2") || fail "other numbers $3"
+    cmp -s "$1"/checkpoints/*.safetensors "$2"/checkpoints/*.safetensors || fail "another state $3"
+    rm -r "$2"
+}
+
+# FOLDER OTHER [PART]: each number of the metrics within that part (1e-3) of the other's, of its size
 close() {
-    python3 - "$1" "$2" <<'END'
+    python3 - "$1" "$2" "${3:-1e-3}" <<'END'
 import json
 import sys
 
-found, due = ([json.loads(line) for line in open(f"{folder}/metrics.jsonl")] for folder in sys.argv[1:])
+part = float(sys.argv[3])
+found, due = ([json.loads(line) for line in open(f"{folder}/metrics.jsonl")] for folder in sys.argv[1:3])
 assert len(found) == len(due) > 0
 for a, b in zip(found, due):
     assert a.keys() == b.keys()
     for key in a:
-        if key != "time" and isinstance(b[key], (int, float)) and not abs(a[key] - b[key]) <= 1e-3 * (1 + abs(b[key])):
+        if key != "time" and isinstance(b[key], (int, float)) and not abs(a[key] - b[key]) <= part * (1 + abs(b[key])):
             sys.exit(f"{key} at step {b['step']}: {a[key]}, not {b[key]}")
 END
 }

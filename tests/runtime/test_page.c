@@ -3,13 +3,13 @@
 #include "ops/ops.h"
 #include "runtime/backend.h"
 #include "runtime/transport.h"
+#include "support/forked.h"
 #include "support/suite.h"
 
 #include <check.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 enum { MOST = 5 };
@@ -29,36 +29,25 @@ typedef struct member { /* what a rank is to do, and how it is to end */
 } member;
 typedef int work_fn(member *m); /* returns the exit code: 0 where all was right */
 
-/* The exit codes, or -1 - signal. The first to end otherwise than with 0 ends the others' waiting, as a parent would.
- */
+typedef struct shared { /* by all ranks */
+    work_fn *work;
+    int ranks, given;
+} shared;
+
+static int run_one(bt_transport *t, int rank, void *user)
+{
+    const shared *all = user;
+    bt_joint *joint = t ? bt_joint_new(t, &bt_backend_cpu()->kernels) : NULL;
+    const int code = joint ? all->work(&(member){t, joint, rank, all->ranks, all->given}) : 99;
+    bt_joint_free(joint);
+    if (t)
+        t->close(t);
+    return code;
+}
+
 static void run(int ranks, work_fn *work, int given, int *codes)
 {
-    pid_t ids[MOST];
-    bt_page *page = bt_page_new(ranks);
-    ck_assert_ptr_nonnull(page);
-    for (int r = 0; r < ranks; r++) {
-        ids[r] = fork();
-        if (ids[r] == 0) {
-            bt_transport *t = bt_page_transport(page, r);
-            bt_joint *joint = t ? bt_joint_new(t, &bt_backend_cpu()->kernels) : NULL;
-            int code = joint ? work(&(member){t, joint, r, ranks, given}) : 99;
-            bt_joint_free(joint);
-            if (t)
-                t->close(t);
-            _exit(code);
-        }
-        ck_assert_int_gt(ids[r], 0);
-    }
-    for (int left = ranks; left > 0; left--) {
-        int how;
-        const pid_t id = waitpid(-1, &how, 0);
-        for (int r = 0; r < ranks; r++)
-            if (ids[r] == id)
-                codes[r] = WIFEXITED(how) ? WEXITSTATUS(how) : -1 - WTERMSIG(how);
-        if (!WIFEXITED(how) || WEXITSTATUS(how))
-            bt_page_fail(page, "one has ended", 7);
-    }
-    bt_page_free(page);
+    forked_run(ranks, run_one, &(shared){work, ranks, given}, codes);
 }
 
 static void all_right(int ranks, work_fn *work, int given)

@@ -1,10 +1,10 @@
 #include "support/devices.h"
 
 #include "base/hash.h"
+#include "support/forked.h"
 #include <check.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/wait.h>
 
 static void begin(member *m)
 {
@@ -22,32 +22,25 @@ void member_join(member *m)
     RIGHT(status == BT_OK);
 }
 
-/* Exit codes, or -1 - signal, by rank. Who ends otherwise than with 0 ends the others' waiting, as a parent would. */
+typedef struct shared { /* by all members */
+    member_body *body;
+    int ranks;
+} shared;
+
+static int run_member(bt_transport *transport, int rank, void *user)
+{
+    const shared *all = user;
+    member m = {.transport = transport, .rank = rank, .ranks = all->ranks};
+    begin(&m);
+    all->body(&m);
+    m.device->unpin(m.pinned);
+    m.device->close(m.queue);
+    return 0;
+}
+
 void devices_run(int ranks, member_body *body, int *codes)
 {
-    pid_t ids[MOST_DEVICES];
-    bt_page *page = bt_page_new(ranks);
-    if (!page)
-        abort();
-    for (int r = 0; r < ranks; r++)
-        if ((ids[r] = fork()) == 0) {
-            member m = {.transport = bt_page_transport(page, r), .rank = r, .ranks = ranks};
-            begin(&m);
-            body(&m);
-            m.device->unpin(m.pinned);
-            m.device->close(m.queue);
-            _exit(0);
-        }
-    for (int left = ranks; left > 0; left--) {
-        int how;
-        const pid_t id = waitpid(-1, &how, 0);
-        for (int r = 0; r < ranks; r++)
-            if (ids[r] == id)
-                codes[r] = WIFEXITED(how) ? WEXITSTATUS(how) : -1 - WTERMSIG(how);
-        if (!WIFEXITED(how) || WEXITSTATUS(how))
-            bt_page_fail(page, "one has ended", 7);
-    }
-    bt_page_free(page);
+    forked_run(ranks, run_member, &(shared){body, ranks}, codes);
 }
 
 void devices_right(int ranks, member_body *body)
