@@ -74,20 +74,20 @@ uint64_t bt_seed(bt_problem *self)
 /* The training data, opened if need be; NULL: a failure. */
 static const bt_dataset *train_data(bt_problem *self, const char *function, const char *field)
 {
-    const bt_dataset *data = NULL;
     if (!bt_usable(self, function))
         return NULL;
-    if (!field)
-        bt_fail(BT_ERROR_ARGUMENT, "%s: %s: the field is NULL", self->name, function);
-    else if (!self->train && !self->def->configure_train_data)
-        bt_fail(BT_ERROR_ARGUMENT, "%s: %s needs configure_train_data", self->name, function);
-    else if (bt_problem_open_set(self, BT_TRAIN) == BT_OK)
-        data = self->train_data ? self->train_data : self->train ? bt_loader_data(self->train->loader) : NULL;
-    else
+    const bt_status status = !field ? bt_fail(BT_ERROR_ARGUMENT, "%s: %s: the field is NULL", self->name, function)
+                             : !self->train && !self->def->configure_train_data
+                                 ? bt_fail(BT_ERROR_ARGUMENT, "%s: %s needs configure_train_data", self->name, function)
+                                 : bt_problem_open_set(self, BT_TRAIN);
+    if (status != BT_OK)
         return NULL;
+    const bt_dataset *data = self->train_data ? self->train_data
+                             : self->train    ? bt_loader_data(self->train->loader)
+                                              : NULL;
     if (!data)
         bt_fail(BT_ERROR_DATA, "%s: %s: the training data are no data set, and have no field `%s`", self->name,
-                function, field ? field : "");
+                function, field);
     return data;
 }
 

@@ -115,7 +115,8 @@ static void write_numbers(const bt_capture *capture, const bt_dataset *data, con
     for (int i = 0; i < capture->count; i++)
         for (int64_t k = 0; k < capture->items[i].width; k++, values++) {
             const bt_captured *item = &capture->items[i];
-            const char *name = item->integer && item->width == 1 ? bt_dataset_class_name(data, (int64_t)*values) : NULL;
+            const bool alone = data && item->integer && item->width == 1;
+            const char *name = alone ? bt_dataset_class_name(data, (int64_t)*values) : NULL;
             if (name)
                 bt_table_name(table, name);
             else

@@ -280,18 +280,17 @@ static size_t image_room(const bt_augment *a, bt_dtype dtype)
     return bt_align_up((size_t)(a->height * a->row) * bt_dtype_size(dtype));
 }
 
-/* The first half of the scratch memory is for an image as it was, the second for the partner. */
+/* The scratch memory is for the partner, and behind it for what make_image needs. */
 static void mix(const bt_dataset *set, const example *e, bt_dtype dtype, void *to, char *scratch)
 {
     example partner = {.is_partner = true, .moment = e->moment};
     double share = draw_partner(set, e, &partner.place);
     int64_t count = set->columns[set->augment->image].store->row_items;
-    char *other = scratch + image_room(set->augment, dtype);
-    make_image(set, &partner, true, dtype, other, scratch);
+    make_image(set, &partner, true, dtype, scratch, scratch + image_room(set->augment, dtype));
     if (dtype == BT_F64)
-        blend_f64(to, (const double *)(void *)other, share, count);
+        blend_f64(to, (const double *)(void *)scratch, share, count);
     else
-        blend_f32(to, (const float *)(void *)other, (float)share, count);
+        blend_f32(to, (const float *)(void *)scratch, (float)share, count);
 }
 
 static void make_images(const bt_dataset *set, const bt_drawn *drawn, int64_t from, int64_t end, bt_dtype dtype,
@@ -311,7 +310,7 @@ static void make_images(const bt_dataset *set, const bt_drawn *drawn, int64_t fr
 size_t bt_change_scratch(const bt_dataset *set, bt_dtype dtype)
 {
     const bt_augment *a = set->augment;
-    return a && a->alpha != 0 ? 2 * image_room(a, dtype) : a && a->least != 0 ? image_room(a, dtype) : 0;
+    return a ? ((size_t)(a->alpha != 0) + (a->least != 0)) * image_room(a, dtype) : 0;
 }
 
 typedef struct shared { /* between threads */

@@ -30,11 +30,15 @@ static bt_status read_label(const char *function, const bt_column *column, int64
     return BT_OK;
 }
 
+static const bt_column *label_of(const bt_dataset *data)
+{
+    const bt_column *label = data ? bt_dataset_column(data, "label") : NULL;
+    return label || !data ? label : bt_dataset_column(data, "y");
+}
+
 static bt_status find_column(const char *function, const bt_dataset *data, const bt_column **column)
 {
-    *column = bt_dataset_column(data, "label");
-    if (!*column)
-        *column = bt_dataset_column(data, "y");
+    *column = label_of(data);
     if (!*column)
         return bt_fail(BT_ERROR_DATA, "%s: the data set has neither a field \"label\" nor \"y\", so it has no classes",
                        function);
@@ -95,20 +99,14 @@ bt_status bt_classes_find(const char *function, const bt_dataset *data, bt_class
 
 /* ---- how many, and their names ---- */
 
-static const bt_column *label_of(const bt_dataset *data)
-{
-    const bt_column *label = data ? bt_dataset_column(data, "label") : NULL;
-    return label || !data ? label : bt_dataset_column(data, "y");
-}
-
 int64_t bt_dataset_classes(const bt_dataset *data)
 {
-    const bt_column *label = label_of(data);
+    const int64_t named = bt_dataset_names(data);
     bt_classes c;
     if (!data)
         bt_fail(BT_ERROR_ARGUMENT, "bt_dataset_classes: the data set is NULL");
-    if (!data || (label && label->store->name_count))
-        return data ? label->store->name_count : 0;
+    if (!data || named)
+        return named;
     if (bt_classes_find("bt_dataset_classes", data, &c) != BT_OK)
         return 0;
     const int64_t least = c.values[0], most = c.values[c.count - 1];
@@ -140,17 +138,11 @@ const char *bt_dataset_class_name(const bt_dataset *data, int64_t k)
 
 static bt_status name_values(bt_store *store, const bt_classes *c)
 {
-    char **names = bt_alloc_array((size_t)c->count, sizeof *names);
-    bt_status status = names ? BT_OK : BT_ERROR_MEMORY;
-    for (int64_t k = 0; status == BT_OK && k < c->count; k++)
-        if (!(names[k] = bt_string("%lld", (long long)c->values[k])))
-            status = BT_ERROR_MEMORY;
-    if (status == BT_OK)
-        status = bt_store_name(store, names, c->count);
-    for (int64_t k = 0; names && k < c->count; k++)
-        bt_free(names[k]);
-    bt_free(names);
-    return status;
+    store->names = bt_alloc_array((size_t)c->count, sizeof *store->names);
+    for (int64_t k = 0; store->names && k < c->count; k++, store->name_count++)
+        if (!(store->names[k] = bt_string("%lld", (long long)c->values[k])))
+            return BT_ERROR_MEMORY;
+    return store->names ? BT_OK : BT_ERROR_MEMORY;
 }
 
 static bt_status number_label(bt_dataset *data, const bt_column *column, const bt_classes *c)

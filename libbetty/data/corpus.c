@@ -1,12 +1,10 @@
 /* data/corpus.c: the files of a text. */
 #include "data/corpus.h"
+#include "data/listing.h"
 #include "data/places.h"
 #include "data/read.h"
 #include "data/unicode.h"
 
-#include <dirent.h>
-#include <errno.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 
@@ -31,34 +29,26 @@ static bt_status add(bt_corpus *corpus, char *path)
     return BT_OK;
 }
 
-static bool is_text(const char *name)
+static bt_status is_text(const char *path, bool *take)
 {
     static const char *const others[] = {"SOURCE.txt", "README.txt", "LICENSE.txt"};
     static const char *const ends[] = {".txt", ".txt.gz"};
+    const char *name = strrchr(path, '/') + 1;
     const size_t length = strlen(name);
-    for (int i = 0; i < BT_COUNT_OF(others); i++)
-        if (strcmp(name, others[i]) == 0)
-            return false;
     for (int i = 0; i < BT_COUNT_OF(ends); i++)
-        if (name[0] != '.' && length > strlen(ends[i]) && strcmp(name + length - strlen(ends[i]), ends[i]) == 0)
-            return true;
-    return false;
+        *take |= length > strlen(ends[i]) && strcmp(name + length - strlen(ends[i]), ends[i]) == 0;
+    for (int i = 0; i < BT_COUNT_OF(others); i++)
+        *take &= strcmp(name, others[i]) != 0;
+    return BT_OK;
 }
-
-static int by_name(const void *a, const void *b) { return strcmp(*(char *const *)a, *(char *const *)b); }
 
 static bt_status add_folder(bt_corpus *corpus, const char *folder)
 {
-    DIR *entries = opendir(folder);
-    const struct dirent *entry;
-    bt_status status = entries ? BT_OK : bt_fail(BT_ERROR_FILE, "%s: cannot be read: %s", folder, strerror(errno));
-    while (entries && status == BT_OK && (entry = readdir(entries)))
-        if (is_text(entry->d_name))
-            status = add(corpus, bt_string("%s/%s", folder, entry->d_name));
-    if (entries)
-        closedir(entries);
-    if (status == BT_OK && corpus->count)
-        qsort(corpus->paths, (size_t)corpus->count, sizeof *corpus->paths, by_name);
+    bt_names names = {0};
+    bt_status status = bt_names_in(folder, is_text, &names);
+    for (int64_t i = 0; status == BT_OK && i < names.count; i++)
+        status = add(corpus, bt_string("%s/%s", folder, names.items[i]));
+    bt_names_free(&names);
     return status;
 }
 

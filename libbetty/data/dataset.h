@@ -51,6 +51,7 @@ bt_dtype bt_store_dtype(const bt_store *store, bt_dtype floats); /* as a batch d
 
 bt_store *bt_store_map(const char *path, bt_array array, size_t offset); /* of the file, which ends with the array */
 
+/* ---- narrow.c ---- */
 
 /* A store of bytes in the place of these numbers, which stay the caller's; NULL (no failure) where that is not exact.
  */

@@ -187,23 +187,26 @@ static bt_status place(void *user, const bt_picture *found, int64_t *channels, u
 }
 
 /* By how it begins; what is none of these is told as what its name says. */
-static bt_status read_picture(album *a, const char *path)
+static bt_status read_by_kind(album *a, bt_source *source)
 {
     static const char *const jpeg[] = {".jpg", ".jpeg"}, *const png[] = {".png"};
-    unsigned char head[2] = {0};
-    int64_t got = 0;
+    const char *path = bt_source_path(source);
+    const unsigned char *head;
+    const int64_t ready = bt_source_peek(source, &head);
+    BT_TRY(bt_source_status(source));
+    const int first = ready ? head[0] : 0;
+    const bool known = (first == 'P' && ready > 1) || first == 0x89 || first == 0xff;
+    if (first == 0xff || (!known && bt_ends_with_one_of(path, jpeg, 2)))
+        return bt_read_jpeg(source, place, a);
+    if (first == 0x89 || (!known && bt_ends_with_one_of(path, png, 1)))
+        return bt_read_png(source, place, a);
+    return bt_read_pnm(source, place, a);
+}
+
+static bt_status read_picture(album *a, const char *path)
+{
     bt_source *source = bt_source_open(path);
-    bt_status status = source ? bt_source_read(source, head, 2, &got) : bt_error_status();
-    bt_source_close(source);
-    BT_TRY(status);
-    const bool pnm = head[0] == 'P' && got == 2, known = pnm || head[0] == 0x89 || head[0] == 0xff;
-    if (head[0] == 0xff || (!known && bt_ends_with_one_of(path, jpeg, 2)))
-        return bt_read_jpeg(path, place, a);
-    source = bt_source_open(path);
-    if (!source)
-        return bt_error_status();
-    const bool is_png = head[0] == 0x89 || (!known && bt_ends_with_one_of(path, png, 1));
-    status = is_png ? bt_read_png(source, place, a) : bt_read_pnm(source, place, a);
+    bt_status status = source ? read_by_kind(a, source) : bt_error_status();
     bt_source_close(source);
     return status;
 }

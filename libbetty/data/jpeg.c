@@ -105,14 +105,14 @@ static void read_image(reading *r, const char *bytes, int64_t size, bt_picture_f
     read_lines(r, channels, pixels);
 }
 
-bt_status bt_read_jpeg(const char *path, bt_picture_fn *place, void *user)
+bt_status bt_read_jpeg(bt_source *source, bt_picture_fn *place, void *user)
 {
     char *bytes = NULL;
     int64_t size = 0;
     reading *r = bt_alloc(sizeof *r);
     if (!r)
         return BT_ERROR_MEMORY;
-    bt_status status = bt_source_all(path, &bytes, &size);
+    bt_status status = bt_source_rest(source, &bytes, &size);
     if (status == BT_OK) {
         r->jpeg.err = jpeg_std_error(&r->errors);
         r->errors.error_exit = broken;
@@ -120,8 +120,9 @@ bt_status bt_read_jpeg(const char *path, bt_picture_fn *place, void *user)
         r->progress.progress_monitor = advanced;
         read_image(r, bytes, size, place, user);
         jpeg_destroy_decompress(&r->jpeg);
-        status = r->status == BT_OK && *r->why ? bt_fail(BT_ERROR_DATA, "%s: not a whole JPEG image: %s", path, r->why)
-                                               : r->status;
+        status = r->status == BT_OK && *r->why
+                     ? bt_fail(BT_ERROR_DATA, "%s: not a whole JPEG image: %s", bt_source_path(source), r->why)
+                     : r->status;
     }
     bt_free(r->line);
     bt_free(bytes);

@@ -11,6 +11,11 @@ int64_t bt_feed_examples(const bt_feed *f, int part)
     return f->set->tasks ? bt_tasks_parts(f->set->tasks)[part].count : f->batch;
 }
 
+int64_t bt_feed_examples_in(const bt_loader *loader, const bt_feed *f, int part, bool in_short)
+{
+    return f == loader->feeds && in_short ? f->set->count % f->batch : bt_feed_examples(f, part);
+}
+
 /* The first set's epochs begin with a batch, so its last one may be short; the others go on and on. */
 static int64_t begin_of(const bt_loader *loader, const bt_feed *f, int64_t draw)
 {
@@ -40,16 +45,10 @@ static void choose(const bt_loader *loader, bt_feed *f, int64_t draw, int64_t co
 
 enum { KEPT = 1 << 24 }; /* bytes of such files that stay mapped at least, and at most those of a batch more */
 
-/* How many examples a draw has of a set without tasks. */
-static int64_t count_in(const bt_loader *loader, const bt_feed *f, int64_t draw)
-{
-    return f == loader->feeds && is_short(loader, draw) ? f->set->count % f->batch : f->batch;
-}
-
 static void ask_for(bt_loader *loader, bt_feed *f, int64_t draw)
 {
     const int parts = bt_feed_parts(f);
-    const int64_t count = parts > 1 ? bt_feed_examples(f, 0) : count_in(loader, f, draw);
+    const int64_t count = bt_feed_examples_in(loader, f, 0, is_short(loader, draw));
     int32_t *const places[BT_TASK_PARTS] = {loader->ahead, loader->ahead + count};
     const bt_loader_options *o = &loader->options;
     choose(loader, f, draw, count, places);
@@ -148,7 +147,7 @@ void bt_loader_fill(bt_loader *loader, bt_slot *s, int64_t draw, int threads)
     bt_batch *batch = bt_loader_head(loader, s, draw);
     const bt_batch_field *field = batch->fields;
     batch->number = draw;
-    if (loader->mapped)
+    if (loader->ahead)
         ask_ahead(loader, draw);
     for (int64_t k = 0; k < loader->feed_count; k++) {
         bt_feed *f = &loader->feeds[k];
@@ -158,7 +157,7 @@ void bt_loader_fill(bt_loader *loader, bt_slot *s, int64_t draw, int threads)
                (int32_t *const[]){index->array.data, parts > 1 ? index[fields_of(f)].array.data : NULL});
         for (int part = 0; part < parts; part++, field += fields_of(f)) {
             fill_part(loader, f, part, batch, field, threads);
-            if (loader->mapped)
+            if (loader->ahead)
                 let_go(loader, f, field[f->set->column_count].array.dims[0]);
         }
     }

@@ -30,8 +30,7 @@ struct bt_loader {
     size_t slot_bytes;
     char *lent;      /* memory of somebody else, where all slots lie now; NULL: they lie in their own */
     char *scratch;   /* of the threads that fill */
-    bool mapped;     /* some field lies in a file */
-    int32_t *ahead;  /* of these: places of examples that are asked for before they are drawn */
+    int32_t *ahead;  /* places of examples that are asked for before they are drawn; NULL: no field lies in a file */
     int64_t asked;   /* draws below this have been asked for */
     size_t gathered; /* bytes of such fields since their pages were let go */
     bt_batch *shapes[2];
@@ -49,9 +48,11 @@ struct bt_loader {
 
 /* ---- loader_fill.c: what a draw holds, a pure function of its number ---- */
 
-/* How many parts a draw has of a set, each with all fields and `index`, and the examples of a part in a full draw. */
+/* How many parts a draw has of a set, each with all fields and `index`, and the examples of a part in a full draw, and
+ * in one that may be short. */
 int bt_feed_parts(const bt_feed *f);
 int64_t bt_feed_examples(const bt_feed *f, int part);
+int64_t bt_feed_examples_in(const bt_loader *loader, const bt_feed *f, int part, bool in_short);
 bool bt_feed_mixes(const bt_feed *f); /* images with others: a draw then also has BT_OTHER_LABEL and BT_SHARE */
 
 bt_batch *bt_loader_head(const bt_loader *loader, bt_slot *s, int64_t draw);

@@ -122,7 +122,7 @@ static bt_batch *make_shape(const bt_loader *loader, int which)
     for (int64_t k = 0; status == BT_OK && k < loader->feed_count; k++) {
         const bt_feed *f = &loader->feeds[k];
         for (int part = 0; status == BT_OK && part < bt_feed_parts(f); part++) {
-            int64_t count = k || !which ? bt_feed_examples(f, part) : f->set->count % f->batch;
+            int64_t count = bt_feed_examples_in(loader, f, part, which);
             status = declare_part(batch, loader, f, part, count);
             batch->count = k ? batch->count : count;
         }
@@ -148,6 +148,7 @@ static bool buffer_size(const bt_batch *shape, size_t *size)
 static bt_status open_ahead(bt_loader *loader)
 {
     int64_t most = 0;
+    bool mapped = false;
     for (int64_t k = 0; k < loader->feed_count; k++) {
         const bt_feed *f = &loader->feeds[k];
         int64_t count = 0;
@@ -155,9 +156,9 @@ static bt_status open_ahead(bt_loader *loader)
             count += bt_feed_examples(f, part);
         most = count > most ? count : most;
         for (int64_t i = 0; i < f->set->column_count; i++)
-            loader->mapped = loader->mapped || f->set->columns[i].store->map;
+            mapped = mapped || f->set->columns[i].store->map;
     }
-    if (!loader->mapped)
+    if (!mapped)
         return BT_OK;
     loader->bytes += (size_t)most * sizeof *loader->ahead;
     return (loader->ahead = bt_alloc_array((size_t)most, sizeof *loader->ahead)) ? BT_OK : BT_ERROR_MEMORY;

@@ -13,28 +13,28 @@
 /* Files below it are read as the kernel sees fit, around what is touched; in larger ones only what is asked for. */
 enum { LARGE = 1 << 26 };
 
-static void *map_file(const char *path, size_t *bytes)
+static void *map_file(const char *path, size_t bytes)
 {
     struct stat info;
     const int file = open(path, O_RDONLY | O_CLOEXEC);
     void *map = MAP_FAILED;
-    int why = file < 0 ? errno : 0;
-    if (file >= 0 && fstat(file, &info) == 0 && (size_t)info.st_size == *bytes)
-        map = mmap(NULL, *bytes, PROT_READ, MAP_SHARED, file, 0);
-    if (file >= 0) {
-        why = errno;
+    const bool good = file >= 0 && fstat(file, &info) == 0;
+    const bool changed = good && (size_t)info.st_size != bytes;
+    if (good && !changed)
+        map = mmap(NULL, bytes, PROT_READ, MAP_SHARED, file, 0);
+    const int why = errno;
+    if (file >= 0)
         close(file);
-    }
     if (map != MAP_FAILED)
         return map;
-    bt_fail(BT_ERROR_FILE, "%s: cannot be mapped into memory: %s", path, why ? strerror(why) : "it has changed");
+    bt_fail(BT_ERROR_FILE, "%s: cannot be mapped into memory: %s", path, changed ? "it has changed" : strerror(why));
     return NULL;
 }
 
 bt_store *bt_store_map(const char *path, bt_array array, size_t offset)
 {
-    size_t bytes = offset + bt_array_bytes(array);
-    char *map = map_file(path, &bytes);
+    const size_t bytes = offset + bt_array_bytes(array);
+    char *map = map_file(path, bytes);
     if (!map)
         return NULL;
     array.data = map + offset;
@@ -47,9 +47,11 @@ bt_store *bt_store_map(const char *path, bt_array array, size_t offset)
 void bt_store_ahead(const bt_column *column, const int32_t *places, int64_t count)
 {
     const bt_store *store = column->store;
+    if (!store->map)
+        return;
     const size_t page = (size_t)sysconf(_SC_PAGESIZE);
     uintptr_t from = 0, to = 0; /* a run of rows whose pages follow each other */
-    for (int64_t i = 0; store->map && i < count; i++) {
+    for (int64_t i = 0; i < count; i++) {
         const uintptr_t row = (uintptr_t)bt_gather_row(column, places[i]), begin = row / page * page,
                         end = row + store->row_bytes;
         if (to && begin <= to && begin >= from) {

@@ -209,7 +209,7 @@ static bt_status add_key(bt_text *key, const bt_found *found, const char *split,
         bt_store_identify(key, found->more[i]);
     bt_text_add(key, "%d/%s/%s/%llx", classes, target ? target : "", found->kind == BT_FOUND_TEXTS ? split : "",
                 (unsigned long long)hash);
-    if (found->kind == BT_FOUND_FOLDERS && o)
+    if (o)
         bt_text_add(key, "/%lld/%lld/%d", (long long)o->resize, (long long)o->crop, o->colour);
     return BT_OK;
 }
@@ -362,8 +362,7 @@ static bt_status wrong_split(const char *name, const char *split)
 /* Only folders of images are resized. */
 static bt_status check_resized(const char *name, const bt_found *found, const bt_image_options *o)
 {
-    if (!o || (!o->resize && !o->crop && !o->colour) || found->kind == BT_FOUND_FOLDERS ||
-        found->kind == BT_FOUND_NOTHING)
+    if (!o || found->kind == BT_FOUND_FOLDERS || found->kind == BT_FOUND_NOTHING)
         return BT_OK;
     return bt_fail(BT_ERROR_UNSUPPORTED,
                    "data set \"%s\": only folders of images (SPLIT/CLASS/FILE) are resized, cut or made colour when "
@@ -371,6 +370,7 @@ static bt_status check_resized(const char *name, const bt_found *found, const bt
                    name);
 }
 
+/* Options NULL: nothing is asked of images. */
 static bt_dataset *open_set(const char *name, const char *split, const bt_image_options *o)
 {
     bool usual = strcmp(split, "train") == 0 || strcmp(split, "test") == 0, valid = strcmp(split, "valid") == 0;

@@ -18,7 +18,11 @@ int bt_source_byte(bt_source *source);           /* -1: the end, or a failure: s
 bt_status bt_source_status(const bt_source *source);
 bt_status bt_source_read(bt_source *source, void *to, int64_t size, int64_t *got); /* less only at the end */
 
-/* The whole file with a closing 0, to be freed. */
+/* What is next, and stays to be read: of a file that has just been opened its first bytes. 0: the end, or a failure. */
+int64_t bt_source_peek(bt_source *source, const unsigned char **bytes);
+
+/* What is left of it, or the whole file, with a closing 0, to be freed. */
+bt_status bt_source_rest(bt_source *source, char **text, int64_t *size);
 bt_status bt_source_all(const char *path, char **text, int64_t *size);
 
 /* Without its line end, NUL-terminated, valid until the next call; *line is NULL at the end. */
@@ -95,7 +99,7 @@ typedef struct bt_picture {
 /* Called when the header has been read: where the pixels go, and whether as 1 channel or 3, which is not less than what
  * was found. */
 typedef bt_status bt_picture_fn(void *user, const bt_picture *found, int64_t *channels, uint8_t **pixels);
-bt_status bt_read_jpeg(const char *path, bt_picture_fn *place, void *user);
+bt_status bt_read_jpeg(bt_source *source, bt_picture_fn *place, void *user);
 bt_status bt_read_png(bt_source *source, bt_picture_fn *place, void *user);
 bt_status bt_read_pnm(bt_source *source, bt_picture_fn *place, void *user);
 

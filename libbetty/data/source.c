@@ -132,10 +132,17 @@ bt_status bt_source_read(bt_source *source, void *to, int64_t size, int64_t *got
     return source->status;
 }
 
-bt_status bt_source_all(const char *path, char **text, int64_t *size)
+int64_t bt_source_peek(bt_source *source, const unsigned char **bytes)
 {
-    bt_source *source = bt_source_open(path);
-    bt_status status = source ? BT_OK : bt_error_status();
+    if (source->at == source->have)
+        refill(source);
+    *bytes = source->bytes + source->at;
+    return source->have - source->at;
+}
+
+bt_status bt_source_rest(bt_source *source, char **text, int64_t *size)
+{
+    bt_status status = BT_OK;
     int64_t room = 0, got = PIECE;
     *text = NULL;
     *size = 0;
@@ -145,12 +152,21 @@ bt_status bt_source_all(const char *path, char **text, int64_t *size)
         status = grown ? bt_source_read(source, grown + *size, PIECE, &got) : BT_ERROR_MEMORY;
         *size += status == BT_OK ? got : 0;
     }
-    bt_source_close(source);
     if (status == BT_OK)
         (*text)[*size] = 0;
     else
         bt_free(*text);
     *text = status == BT_OK ? *text : NULL;
+    return status;
+}
+
+bt_status bt_source_all(const char *path, char **text, int64_t *size)
+{
+    bt_source *source = bt_source_open(path);
+    *text = NULL;
+    *size = 0;
+    bt_status status = source ? bt_source_rest(source, text, size) : bt_error_status();
+    bt_source_close(source);
     return status;
 }
 

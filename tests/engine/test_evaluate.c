@@ -163,6 +163,50 @@ START_TEST(as_a_plain_loop)
 }
 END_TEST
 
+/* Batches that are made one by one belong to no data set, whose classes could have names: numbers stay numbers. */
+static bt_status made(bt_problem *self, bt_mode mode, int64_t index, bt_batch *batch)
+{
+    (void)self, (void)mode, (void)index;
+    fill(0);
+    bt_batch_set(batch, "x", BT_ARRAY(&x[0][0], ROWS, WIDTH));
+    return bt_batch_set(batch, "y", BT_ARRAY(y, ROWS));
+}
+
+static bt_tensor *valid_class(bt_problem *self, const bt_batch *batch)
+{
+    bt_prediction(self, "class", bt_argmax(bt_field(batch, "x"), 1));
+    return step(self, batch);
+}
+
+static const bt_problem_def model_of_made = {
+    .name = "model", .get_batch = made, .configure_module = net, .training_step = step, .validation_step = valid_class};
+static const bt_export parts_of_made = {.abi = BT_ABI, .problems = {&model_of_made}};
+
+START_TEST(classes_without_a_data_set)
+{
+    static const char settings[] = "engine.train_iters = 1\nengine.output = run\nmodel.valid_batches = 1\n";
+    bt_engine *engine = levels_engine(&parts_of_made, NULL, settings);
+    levels_run(engine);
+    bt_engine_free(engine);
+    engine = levels_engine(&parts_of_made, NULL, "model.valid_batches = 1\n");
+    FILE *file = fopen("out", "w");
+    bt_evaluation what = {.folder = "run", .predictions = "p.csv", .file = file};
+    ck_assert_msg(bt_engine_evaluate(engine, &what) == BT_OK, "%s", bt_error());
+    fclose(file);
+    bt_engine_free(engine);
+    char line[256];
+    ck_assert((file = fopen("p.csv", "r")) && fgets(line, sizeof line, file));
+    ck_assert_str_eq(line, "index,class\n");
+    for (int i = 0; i < ROWS; i++) {
+        int index, class;
+        ck_assert_int_eq(fscanf(file, "%d,%d\n", &index, &class), 2);
+        ck_assert_int_eq(index, i);
+        ck_assert_int_eq(class, x[i][1] > x[i][0]);
+    }
+    fclose(file);
+}
+END_TEST
+
 /* The run is as it was: it goes on to the same end. */
 START_TEST(leaves_the_run_alone)
 {
@@ -196,6 +240,7 @@ int main(void)
     TCase *tests = tcase_create("evaluate");
     tcase_add_checked_fixture(tests, setup, teardown);
     tcase_add_test(tests, as_a_plain_loop);
+    tcase_add_test(tests, classes_without_a_data_set);
     tcase_add_test(tests, leaves_the_run_alone);
     tcase_add_test(tests, refusals);
     suite_add_tcase(suite, tests);

@@ -51,7 +51,7 @@ void fuzz_one(const uint8_t *data, size_t size)
     const char *path = fuzz_file(0, content, size);
     bt_source *source = bt_source_open(path);
     fuzz_check(source != NULL, "the file cannot be opened");
-    bt_status status = how & 8   ? bt_read_jpeg(path, place, NULL)
+    bt_status status = how & 8   ? bt_read_jpeg(source, place, NULL)
                        : how & 1 ? bt_read_pnm(source, place, NULL)
                                  : bt_read_png(source, place, NULL);
     bt_source_close(source);
