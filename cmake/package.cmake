@@ -40,7 +40,7 @@ set(CPACK_DEBIAN_DEV_PACKAGE_NAME libbetty-dev)
 set(CPACK_DEBIAN_DEV_PACKAGE_SECTION libdevel)
 set(CPACK_DEBIAN_DEV_PACKAGE_DEPENDS "libbetty${abi} (= ${PROJECT_VERSION})")
 set(CPACK_DEBIAN_DEV_PACKAGE_SUGGESTS
-    "libiniparser-dev, libjansson-dev, libpng-dev, libutf8proc-dev, zlib1g-dev") # to link libbetty.a
+    "libiniparser-dev, libjansson-dev, libjpeg62-turbo-dev, libpng-dev, libutf8proc-dev, zlib1g-dev") # to link libbetty.a
 set(CPACK_COMPONENT_DEV_DESCRIPTION "Headers and static library: what programs that use libbetty, and problems
 that betty-run compiles, are built with. The packages that are suggested are
 needed to link the static library.")

@@ -323,11 +323,14 @@ static bt_status check_export(const bt_cli *cli)
     return BT_OK;
 }
 
+/* Something that goes with none of --compare, --report and --new. */
+static bool asks_more(const bt_cli *cli) { return cli->resume || cli->profile || cli->grid || bt_cli_reports(cli); }
+
 static bt_status check_compare(const bt_cli *cli)
 {
     if (!cli->compare)
         return BT_OK;
-    if (cli->setting_count || cli->resume || cli->profile || cli->evaluate || cli->grid || bt_cli_reports(cli))
+    if (cli->setting_count || asks_more(cli))
         return bt_fail(BT_ERROR_CONFIG, "--compare RUN RUN can be combined only with --json");
     if (!cli->file)
         return bt_fail(BT_ERROR_CONFIG, "--compare %s needs a second run: betty-run --compare RUN RUN", cli->compare);
@@ -337,16 +340,15 @@ static bt_status check_compare(const bt_cli *cli)
 /* --output is a setting, too. */
 static bt_status check_report(const bt_cli *cli)
 {
-    if (cli->report && (cli->setting_count > (cli->output ? 1 : 0) || cli->resume || cli->profile || cli->evaluate ||
-                        cli->grid || cli->compare || cli->json || bt_cli_reports(cli)))
+    if (cli->report && (cli->setting_count > (cli->output ? 1 : 0) || cli->compare || cli->json || asks_more(cli)))
         return bt_fail(BT_ERROR_CONFIG, "--report RUN [RUN ...] can be combined only with --output");
     return BT_OK;
 }
 
 static bt_status check_new(const bt_cli *cli)
 {
-    if (cli->new && (cli->word_count || cli->setting_count || cli->resume || cli->profile || cli->evaluate ||
-                     cli->grid || cli->compare || cli->report || cli->json || bt_cli_reports(cli)))
+    if (cli->new &&
+        (cli->word_count || cli->setting_count || cli->compare || cli->report || cli->json || asks_more(cli)))
         return bt_fail(BT_ERROR_CONFIG, "--new NAME cannot be combined with anything else");
     return BT_OK;
 }

@@ -99,11 +99,7 @@ static void print_words(FILE *file, const bt_cli_option *o)
 {
     const bt_key *key = o->key ? bt_key_find(BT_SECTION_ENGINE, strchr(o->key, '.') + 1) : NULL;
     const char *words = key && key->kind == BT_KEY_CHOICE ? key->words : o->kind == FORM ? o->value : "";
-    for (const char *c = words; *c; c++)
-        if (*c != '|')
-            fputc(*c, file);
-        else
-            c++; /* a blank stands on each side of it */
+    bt_config_write_words(words, file);
 }
 
 /* A line for each option: its name, what stands for its value, the words of which that is one, what it does; by tabs.

@@ -68,14 +68,11 @@ static bt_status write_both(const char *name, const char *code, const char *sett
 bt_status bt_new_write(const char *name, FILE *said)
 {
     BT_TRY(check(name));
-    bt_text code = {0}, settings = {0};
-    bt_text_add(&code, "%s.c", name);
-    bt_text_add(&settings, "%s.ini", name);
-    bt_status status = code.failed || settings.failed ? bt_fail(BT_ERROR_MEMORY, "out of memory")
-                                                      : write_both(name, bt_text_get(&code), bt_text_get(&settings));
+    char *code = bt_string("%s.c", name), *settings = bt_string("%s.ini", name);
+    bt_status status = code && settings ? write_both(name, code, settings) : BT_ERROR_MEMORY;
     if (status == BT_OK)
         fprintf(said, "wrote %s.c and %s.ini; train with: betty-run %s.ini\n", name, name, name);
-    bt_text_free(&code);
-    bt_text_free(&settings);
+    bt_free(code);
+    bt_free(settings);
     return status;
 }

@@ -118,6 +118,7 @@ typedef enum bt_document {
     BT_DOCUMENT_LIST /* for programs, a line each: SECTION.KEY, what it takes, its words by blanks, help; by tabs */
 } bt_document;
 bt_status bt_config_document(const bt_config *config, bt_document form, FILE *file);
+void bt_config_write_words(const char *words, FILE *file); /* "min | max", by blanks, as a list for programs has them */
 
 /* The key of a hyperparameter; its default is hypers[hyper].value. */
 bt_key bt_config_optimizer_key(const bt_optimizer_def *optimizer, int hyper);

@@ -104,14 +104,19 @@ static void list_heading(FILE *file, const char *section, const char *title, con
     (void)file, (void)section, (void)title, (void)about;
 }
 
-static void list_row(FILE *file, const reference_row *row)
+void bt_config_write_words(const char *words, FILE *file)
 {
-    fprintf(file, "%s.%s\t%s\t", row->section, row->name, row->expected);
-    for (const char *c = row->words; *c; c++)
+    for (const char *c = words; *c; c++)
         if (*c != '|')
             fputc(*c, file);
         else
             c++; /* a blank stands on each side of it */
+}
+
+static void list_row(FILE *file, const reference_row *row)
+{
+    fprintf(file, "%s.%s\t%s\t", row->section, row->name, row->expected);
+    bt_config_write_words(row->words, file);
     fprintf(file, "\t%s\n", row->help);
 }
 

@@ -89,7 +89,7 @@ typedef struct bt_svg_curve {
     const char *note;  /* behind its last value; "": nothing */
     const bt_svg_at *points;
     int64_t count;
-    int colour; /* of bt_svg_colours, which differ in their dashes, too */
+    int colour; /* its class, modulo BT_SVG_COLOURS, and its dashes */
     bool band;
 } bt_svg_curve;
 
@@ -100,6 +100,9 @@ typedef struct bt_svg_curves {
 } bt_svg_curves;
 
 enum { BT_SVG_COLOURS = 8, BT_SVG_LABELS = 9 }; /* classes c0 .. c7; more curves have no labels beside them */
+
+/* What a line has as its stroke-dasharray; "": it is whole. */
+const char *bt_svg_dashes(int colour);
 
 /* Adds an <svg> element of 380 by 230 units with the classes grid, tick, axis, band, line, dot and last. Its vertical
  * axis is logarithmic where all values are positive and span two orders of magnitude: true. */

@@ -185,14 +185,19 @@ static void draw_band(const drawing *d, const bt_svg_curve *curve)
     bt_text_add(d->text, "\"/>\n");
 }
 
-static void draw_line(const drawing *d, const bt_svg_curve *curve)
+const char *bt_svg_dashes(int colour)
 {
     static const char *const dashes[] = {"", "6 3", "2 3", "9 3 2 3"};
-    const char *dash = dashes[curve->colour % BT_COUNT_OF(dashes)];
+    return dashes[colour % BT_COUNT_OF(dashes)];
+}
+
+static void draw_line(const drawing *d, const bt_svg_curve *curve)
+{
+    const char *dashes = bt_svg_dashes(curve->colour);
     bool there = false;
     bt_text_add(d->text, "<path class=\"line c%d\"", curve->colour % BT_SVG_COLOURS);
-    if (*dash)
-        bt_text_add(d->text, " stroke-dasharray=\"%s\"", dash);
+    if (*dashes)
+        bt_text_add(d->text, " stroke-dasharray=\"%s\"", dashes);
     bt_text_add(d->text, " d=\"");
     for (int64_t i = 0; i < curve->count; i++) {
         const bt_svg_at *at = &curve->points[i];

@@ -7,15 +7,18 @@
 
 enum { ROWS = 8 }; /* of a table, and the last values */
 
+typedef struct behind {        /* a curve */
+    bt_svg_at *points, *drawn; /* all of its points, and thinned */
+    int64_t count;             /* of all */
+    char last[96];             /* "0.83 (0.82 to 0.85)", "0.83, 2 of 3 runs" */
+    char note[32];             /* " (2 of 3)": of a last value that not all runs have */
+} behind;
+
 typedef struct chart {
     const bt_report_all *all;
     const char *name; /* of the metric */
     bt_svg_curve *curves;
-    bt_svg_at **drawn;  /* their points, thinned */
-    bt_svg_at **points; /* and all of them */
-    int64_t *counts;
-    char (*lasts)[96]; /* "0.83 (0.82 to 0.85)", "0.83 of 2 of 3 runs" */
-    char (*notes)[32]; /* " (2 of 3)": of a last value that not all runs have */
+    behind *behind; /* each of them */
     int64_t count;
     bool seeds, interval; /* what bands are */
 } chart;
@@ -43,23 +46,23 @@ static int64_t count_at(const bt_series *const *series, int64_t count, double st
     return there;
 }
 
-static void say_last(chart *c, const bt_series *const *found, int64_t count, const bt_svg_at *last, bool band)
+static void say_last(behind *b, const bt_series *const *found, int64_t count, bool band)
 {
+    const bt_svg_at *last = &b->points[b->count - 1];
     const int64_t there = count_at(found, count, last->step);
-    char *words = c->lasts[c->count];
-    range_words(last, band, words);
+    range_words(last, band, b->last);
     if (!there || there == count)
         return;
-    const size_t length = strlen(words);
-    snprintf(words + length, 96 - length, ", %d of %d runs", (int)there, (int)count);
-    snprintf(c->notes[c->count], 32, " (%d of %d)", (int)there, (int)count);
+    const size_t length = strlen(b->last);
+    snprintf(b->last + length, sizeof b->last - length, ", %d of %d runs", (int)there, (int)count);
+    snprintf(b->note, sizeof b->note, " (%d of %d)", (int)there, (int)count);
 }
 
 /* The curve of a group, if its runs have such a metric. */
 static bt_status add_curve(chart *c, int64_t group)
 {
     const bt_series *found[BT_REPORT_MOST];
-    int64_t count = 0, points;
+    int64_t count = 0;
     bool interval = false;
     for (const bt_report_run *run = NULL; (run = bt_report_next(c->all, group, run)) != NULL;) {
         const bt_series *series = bt_series_find(&run->series, c->name);
@@ -70,23 +73,19 @@ static bt_status add_curve(chart *c, int64_t group)
     }
     if (!count)
         return BT_OK;
-    bt_svg_at *joined = bt_series_join(found, count, &points);
-    if (!joined)
-        return BT_ERROR_MEMORY;
     const bool band = count > 1 || interval;
     bt_svg_curve *curve = &c->curves[c->count];
-    say_last(c, found, count, &joined[points - 1], band);
-    const char *note = c->notes[c->count];
-    c->points[c->count] = joined;
-    c->counts[c->count] = points;
-    bt_svg_at *drawn = c->drawn[c->count++] = bt_alloc_array((size_t)points + 1, sizeof *drawn);
-    if (!drawn)
+    behind *b = &c->behind[c->count++];
+    b->points = bt_series_join(found, count, &b->count);
+    b->drawn = bt_alloc_array((size_t)b->count + 1, sizeof *b->drawn);
+    if (!b->points || !b->drawn)
         return BT_ERROR_MEMORY;
-    memcpy(drawn, joined, (size_t)points * sizeof *drawn);
+    say_last(b, found, count, band);
+    memcpy(b->drawn, b->points, (size_t)b->count * sizeof *b->drawn);
     *curve = (bt_svg_curve){.label = c->all->group_count > 1 ? c->all->groups[group].letters : "",
-                            .note = note,
-                            .points = drawn,
-                            .count = bt_series_thin(drawn, points, BT_SERIES_POINTS),
+                            .note = b->note,
+                            .points = b->drawn,
+                            .count = bt_series_thin(b->drawn, b->count, BT_SERIES_POINTS),
                             .colour = (int)(group % 1000),
                             .band = band};
     c->seeds = c->seeds || count > 1;
@@ -106,7 +105,7 @@ static void add_row(const chart *c, double step, bt_text *html)
 {
     bt_text_add(html, "<tr><td>%.0f</td>", step);
     for (int64_t k = 0; k < c->count; k++) {
-        const bt_svg_at *at = bsearch(&step, c->points[k], (size_t)c->counts[k], sizeof *at, by_step);
+        const bt_svg_at *at = bsearch(&step, c->behind[k].points, (size_t)c->behind[k].count, sizeof *at, by_step);
         char words[64] = "–";
         if (at)
             range_words(at, c->curves[k].band, words);
@@ -118,17 +117,17 @@ static void add_row(const chart *c, double step, bt_text *html)
 /* Some steps of the first curve; then the last values of all, whichever their step is. */
 static void add_table(const chart *c, bt_text *html)
 {
-    const int64_t count = c->counts[0], shown = count - 1 < ROWS ? count - 1 : ROWS;
+    const int64_t count = c->behind[0].count, shown = count - 1 < ROWS ? count - 1 : ROWS;
     bt_text_add(html, "<details><summary>Values</summary>");
     bt_html_table(html, c->name, "<th>step</th>");
     for (int64_t k = 0; k < c->count; k++)
         bt_html_in(html, "th", *c->curves[k].label ? c->curves[k].label : "value");
     bt_text_add(html, "</tr>\n");
     for (int64_t i = 0; i < shown; i++)
-        add_row(c, c->points[0][(count - 1) * i / shown].step, html);
+        add_row(c, c->behind[0].points[(count - 1) * i / shown].step, html);
     bt_text_add(html, "<tr><td>last</td>");
     for (int64_t k = 0; k < c->count; k++)
-        bt_html_in(html, "td", c->lasts[k]);
+        bt_html_in(html, "td", c->behind[k].last);
     bt_text_add(html, "</tr>\n</table></div></details>\n");
 }
 
@@ -138,7 +137,8 @@ static void add_label(const chart *c, bt_text *label)
 {
     bt_text_add(label, "%s by step; last values: ", c->name);
     for (int64_t k = 0; k < c->count; k++)
-        bt_text_add(label, "%s%s%s%s", k ? "; " : "", c->curves[k].label, *c->curves[k].label ? " " : "", c->lasts[k]);
+        bt_text_add(label, "%s%s%s%s", k ? "; " : "", c->curves[k].label, *c->curves[k].label ? " " : "",
+                    c->behind[k].last);
 }
 
 static void add_figure(const chart *c, bt_text *html)
@@ -163,13 +163,8 @@ static bt_status draw(const bt_report_all *all, const char *name, bt_text *html,
     chart c = {.all = all,
                .name = name,
                .curves = bt_alloc_array(room, sizeof *c.curves),
-               .drawn = bt_alloc_array(room, sizeof *c.drawn),
-               .points = bt_alloc_array(room, sizeof *c.points),
-               .counts = bt_alloc_array(room, sizeof *c.counts),
-               .lasts = bt_alloc_array(room, sizeof *c.lasts),
-               .notes = bt_alloc_array(room, sizeof *c.notes)};
-    const bool good = c.curves && c.drawn && c.points && c.counts && c.lasts && c.notes;
-    bt_status status = good ? BT_OK : BT_ERROR_MEMORY;
+               .behind = bt_alloc_array(room, sizeof *c.behind)};
+    bt_status status = c.curves && c.behind ? BT_OK : BT_ERROR_MEMORY;
     for (int64_t g = 0; g < all->group_count && status == BT_OK; g++)
         status = add_curve(&c, g);
     if (status == BT_OK)
@@ -177,15 +172,11 @@ static bt_status draw(const bt_report_all *all, const char *name, bt_text *html,
     *seeds = *seeds || c.seeds;
     *interval = *interval || c.interval;
     for (int64_t k = 0; k < c.count; k++) {
-        bt_free(c.points[k]);
-        bt_free(c.drawn[k]);
+        bt_free(c.behind[k].points);
+        bt_free(c.behind[k].drawn);
     }
     bt_free(c.curves);
-    bt_free(c.drawn);
-    bt_free(c.points);
-    bt_free(c.counts);
-    bt_free(c.lasts);
-    bt_free(c.notes);
+    bt_free(c.behind);
     return status;
 }
 

@@ -7,19 +7,7 @@
 
 /* ---- the equation ---- */
 
-/* The letters of the groups whose first runs have the same; false: an earlier one has. */
-static bool add_sharers(const bt_report_all *all, int64_t group, bt_text *letters)
-{
-    const json_t *own = all->runs[all->groups[group].first].equation;
-    for (int64_t g = 0; g < all->group_count; g++) {
-        if (!json_equal(all->runs[all->groups[g].first].equation, own))
-            continue;
-        if (g < group)
-            return false;
-        bt_text_add(letters, "%s%s", letters->size ? ", " : "", all->group_count > 1 ? all->groups[g].letters : "");
-    }
-    return true;
-}
+static const json_t *equation_of(const bt_report_run *run) { return run->equation; }
 
 /* Each line apart, so that one that is too long goes on further to the right. */
 static void add_lines(const char *lines, bt_text *html)
@@ -44,7 +32,7 @@ void bt_report_equation(const bt_report_all *all, bt_text *html)
     for (int64_t g = 0; g < all->group_count; g++) {
         const json_t *equation = all->runs[all->groups[g].first].equation;
         bt_text letters = {0};
-        if (equation && add_sharers(all, g, &letters)) {
+        if (equation && bt_report_sharers(all, g, equation_of, &letters)) {
             if (!open)
                 bt_html_section(html, "equation", "Which gradients the levels follow");
             open = true;
@@ -54,6 +42,7 @@ void bt_report_equation(const bt_report_all *all, bt_text *html)
             add_lines(json_string_value(equation), html);
             bt_text_add(html, "</div>\n");
         }
+        html->failed = html->failed || letters.failed;
         bt_text_free(&letters);
     }
     bt_text_add(html, open ? "</section>\n" : "");

@@ -101,9 +101,11 @@ static void add_largest(const json_t *levels, bt_text *html)
     bt_text_add(html, "</table></div></details>\n");
 }
 
+static const json_t *levels_of(const bt_report_run *run) { return json_object_get(run->plan, "levels"); }
+
 static void add_plan(const bt_report_run *run, const char *title, bt_text *html)
 {
-    const json_t *levels = json_object_get(run->plan, "levels");
+    const json_t *levels = levels_of(run);
     bt_text rows = {0};
     planning p = {.html = &rows, .most = largest_of(levels)};
     for (size_t i = 0; i < json_array_size(levels); i++)
@@ -120,32 +122,18 @@ static void add_plan(const bt_report_run *run, const char *title, bt_text *html)
     bt_text_free(&rows);
 }
 
-/* Whether an earlier group's run has the same plan. */
-static bool is_told(const bt_report_all *all, int64_t group)
-{
-    const json_t *levels = json_object_get(all->runs[all->groups[group].first].plan, "levels");
-    for (int64_t g = 0; g < group; g++)
-        if (json_equal(json_object_get(all->runs[all->groups[g].first].plan, "levels"), levels))
-            return true;
-    return false;
-}
-
 void bt_report_memory(const bt_report_all *all, bt_text *html)
 {
     bool open = false;
     for (int64_t g = 0; g < all->group_count; g++) {
         const bt_report_run *run = &all->runs[all->groups[g].first];
         bt_text title = {0};
-        if (!json_is_object(run->plan) || is_told(all, g))
-            continue;
-        if (!open)
-            bt_html_section(html, "memory", "Memory by phase");
-        open = true;
-        for (int64_t k = g; all->group_count > 1 && k < all->group_count; k++)
-            if (json_equal(json_object_get(all->runs[all->groups[k].first].plan, "levels"),
-                           json_object_get(run->plan, "levels")))
-                bt_text_add(&title, "%s%s", title.size ? ", " : "", all->groups[k].letters);
-        add_plan(run, bt_text_get(&title), html);
+        if (json_is_object(run->plan) && bt_report_sharers(all, g, levels_of, &title)) {
+            if (!open)
+                bt_html_section(html, "memory", "Memory by phase");
+            open = true;
+            add_plan(run, bt_text_get(&title), html);
+        }
         html->failed = html->failed || title.failed;
         bt_text_free(&title);
     }

@@ -228,6 +228,19 @@ const bt_report_run *bt_report_next(const bt_report_all *all, int64_t group, con
     return NULL;
 }
 
+bool bt_report_sharers(const bt_report_all *all, int64_t group, bt_report_of *of, bt_text *letters)
+{
+    const json_t *own = of(&all->runs[all->groups[group].first]);
+    for (int64_t g = 0; g < all->group_count; g++) {
+        if (!json_equal(of(&all->runs[all->groups[g].first]), own))
+            continue;
+        if (g < group)
+            return false;
+        bt_text_add(letters, "%s%s", letters->size ? ", " : "", all->group_count > 1 ? all->groups[g].letters : "");
+    }
+    return true;
+}
+
 /* ---- all ---- */
 
 bt_status bt_report_read(const char *const *folders, int64_t count, bt_report_all *all)

@@ -72,6 +72,10 @@ bool bt_report_own(const char *setting); /* it belongs to a seed, or to the mach
 const char *bt_report_label(const bt_report_all *all, const bt_report_run *run, char label[32]);
 const bt_report_run *bt_report_next(const bt_report_all *all, int64_t group,
                                     const bt_report_run *run); /* NULL: first */
+/* What first runs of groups may have in common. Adds the letters of the groups whose first runs have the same as this
+ * group's, if there are several groups; false: an earlier group is among them, so that it has been told already. */
+typedef const json_t *bt_report_of(const bt_report_run *run);
+bool bt_report_sharers(const bt_report_all *all, int64_t group, bt_report_of *of, bt_text *letters);
 
 /* ---- page.c ---- */
 

@@ -117,14 +117,13 @@ static void add_best(const bt_report_all *all, int64_t group, bt_text *html)
 
 static void add_card(const bt_report_all *all, int64_t group, const json_t *rows, bt_text *html)
 {
-    static const char *const dashes[] = {"", "6 3", "2 3", "9 3 2 3"}; /* as the curves have */
     int64_t open = 0;
     bt_text_add(html, "<article class=\"card\">");
     if (all->group_count > 1) {
         bt_text_add(html,
                     "<h3 class=\"head\"><svg class=\"swatch\" viewBox=\"0 0 26 12\" aria-hidden=\"true\"><path "
                     "class=\"line c%d\" stroke-dasharray=\"%s\" d=\"M0 6H26\"/></svg><span>%s: ",
-                    (int)(group % BT_SVG_COLOURS), dashes[group % BT_COUNT_OF(dashes)], all->groups[group].letters);
+                    (int)(group % BT_SVG_COLOURS), bt_svg_dashes((int)group), all->groups[group].letters);
         add_settings(rows, group, html);
         bt_text_add(html, "</span></h3>\n");
     }

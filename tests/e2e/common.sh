@@ -21,6 +21,14 @@ run() { # FOLDER INI SETTING...: an example; what it says is in out and err
     "$BETTY_RUN" "$examples/$ini.ini" --threads 1 --output "$folder" "${settings[@]}" >out 2>err || fail "$ini ($*) failed"
 }
 
+mistake() { # TEXT ARGUMENTS...: wrong usage or input, and what is said of it
+    local text=$1
+    shift
+    "$BETTY_RUN" "$@" >out 2>err
+    [ $? -eq 2 ] || fail "$*: expected exit code 2"
+    grep -qF -- "$text" err || fail "$*: expected: $text"
+}
+
 metric() { # FOLDER NAME: its last value
     grep -oE "\"$2\": [^,}]+" "$1/summary.json" | tail -n 1 | sed 's/.*: //'
 }

@@ -43,13 +43,6 @@ rows = {row["name"]: row["values"] for row in found["results"]}
 assert all(rows[name][0] == value for name, value in summary["metrics"].items())
 ' || fail "as JSON"
 
-mistake() { # TEXT ARGUMENTS...
-    local text=$1
-    shift
-    "$BETTY_RUN" "$@" >out 2>err
-    [ $? -eq 2 ] || fail "$*: expected exit code 2"
-    grep -qF -- "$text" err || fail "$*: expected: $text"
-}
 mistake 'needs a second run' --compare one
 mistake 'folder none does not exist' --compare one none
 mistake 'is no folder of a run: config.ini' --compare one "$examples"

@@ -213,28 +213,21 @@ assert len(runs) == 2 and runs[1]["planned_bytes"] == json.load(open("out"))["pl
 [ ! -e runs ] || fail "--plan leaves a folder"
 
 # wrong usage
-wrong() { # TEXT OPTIONS...
-    local text=$1
-    shift
-    "$BETTY_RUN" "$@" >out 2>err
-    [ $? -eq 2 ] || fail "not 2: $*"
-    grep -qF -- "$text" err || fail "$*: not said: $text"
-}
-wrong 'already holds several runs' run.ini --seeds 1..3 --output calm
-wrong 'already holds several runs' run.ini --output calm
-wrong 'there is no problem `modl`' run.ini --seeds 1..3 --set 'modl.lr=1|2' --output nothing
+mistake 'already holds several runs' run.ini --seeds 1..3 --output calm
+mistake 'already holds several runs' run.ini --output calm
+mistake 'there is no problem `modl`' run.ini --seeds 1..3 --set 'modl.lr=1|2' --output nothing
 [ ! -e nothing ] || fail "what cannot be set up leaves a folder: $(ls -R nothing)"
-wrong '[model] has no key `lrr`; did you mean `lr`?' run.ini --seeds 1..3 --set model.lrr=1 --output nothing --jobs 2
+mistake '[model] has no key `lrr`; did you mean `lr`?' run.ini --seeds 1..3 --set model.lrr=1 --output nothing --jobs 2
 [ ! -e nothing ] || fail "what cannot be set up leaves a folder: $(ls -R nothing)"
-wrong 'expected a whole number' run.ini --seeds 1..3 --set engine.train_iters=few
-wrong 'the runs of this folder do not vary it' --resume calm --set 'model.lr=1|2'
-wrong 'this folder has several runs' --evaluate calm
-wrong 'does not go with --seed' run.ini --seed 3 --seeds 1,2
-wrong 'all values and seeds together make 1200 runs; expected at most 1000' run.ini --seeds 1..200 --set 'model.lr=1|2|3|4|5|6'
+mistake 'expected a whole number' run.ini --seeds 1..3 --set engine.train_iters=few
+mistake 'the runs of this folder do not vary it' --resume calm --set 'model.lr=1|2'
+mistake 'this folder has several runs' --evaluate calm
+mistake 'does not go with --seed' run.ini --seed 3 --seeds 1,2
+mistake 'all values and seeds together make 1200 runs; expected at most 1000' run.ini --seeds 1..200 --set 'model.lr=1|2|3|4|5|6'
 echo '{"runs": [3]}' >kept.json
 mkdir -p broken && cp kept.json broken/grid.json
-wrong 'broken/grid.json cannot be read' --resume broken
+mistake 'broken/grid.json cannot be read' --resume broken
 mv run.ini other.ini
-wrong 'run.ini, which no longer exists; name the file: betty-run FILE --resume calm' --resume calm
+mistake 'run.ini, which no longer exists; name the file: betty-run FILE --resume calm' --resume calm
 grid other.ini --resume calm --jobs 2 || fail "it does not go on with another file: $(cat err)"
 exit 0

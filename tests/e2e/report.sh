@@ -67,13 +67,6 @@ grep -q 'agrees' one/report.html || fail "no check"
 cp -r "rates/model.lr=0.1,seed=1" broken
 echo '{' >broken/profile.json
 
-mistake() { # TEXT ARGUMENTS...
-    local text=$1
-    shift
-    "$BETTY_RUN" "$@" >out 2>err
-    [ $? -eq 2 ] || fail "$*: expected exit code 2"
-    grep -qF -- "$text" err || fail "$*: expected: $text"
-}
 mistake 'needs at least one run' --report
 mistake 'cannot open the folder none' --report rates none
 mistake 'holds nothing to report' --report "$examples"

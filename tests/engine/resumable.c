@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 enum { FEATURES = 3 };
@@ -247,6 +248,17 @@ void resumable_enter(void)
     ck_assert_ptr_nonnull(getcwd(before, sizeof before));
     ck_assert_int_eq(chdir(folder), 0);
     bt_error_clear();
+}
+
+void resumable_put(const char *folder, const char *name, const char *text)
+{
+    char path[128];
+    mkdir(folder, 0777);
+    snprintf(path, sizeof path, "%s/%s", folder, name);
+    FILE *file = fopen(path, "w");
+    ck_assert_ptr_nonnull(file);
+    fputs(text, file);
+    fclose(file);
 }
 
 void *resumable_shared(size_t bytes)

@@ -35,6 +35,7 @@ uint64_t resumable_hash(bt_engine *engine, const resumable *world);
 /* An empty folder to work in, and away with it: for a fixture. */
 void resumable_enter(void);
 void resumable_leave(void);
+void resumable_put(const char *folder, const char *name, const char *text); /* a file; the folder is made */
 
 /* Memory of zeros that child processes share; it stays until the test's own process ends. */
 void *resumable_shared(size_t bytes);

@@ -8,17 +8,6 @@
 #include <string.h>
 #include <sys/stat.h>
 
-static void put(const char *folder, const char *name, const char *text)
-{
-    char path[64];
-    mkdir(folder, 0777);
-    snprintf(path, sizeof path, "%s/%s", folder, name);
-    FILE *file = fopen(path, "w");
-    ck_assert_ptr_nonnull(file);
-    fputs(text, file);
-    fclose(file);
-}
-
 /* ONE's value, OTHER's as JSON, or NULL where there is no such row. */
 static const char *row(json_t *compared, const char *part, const char *name)
 {
@@ -49,15 +38,19 @@ static const char *printed(json_t *compared)
 
 static void two_runs(void)
 {
-    put("a", "config.ini", "[engine]\nseed = 1\noutput = a\nfolder_here = ..\n[model]\nlr = 0.1\nhidden = 5\n");
-    put("b", "config.ini", "[engine]\nseed = 1\noutput = b\nfolder_here = ../..\n[model]\nlr = 0.2\nnesterov = true\n");
-    put("a", "summary.json",
+    resumable_put("a", "config.ini",
+                  "[engine]\nseed = 1\noutput = a\nfolder_here = ..\n[model]\nlr = 0.1\nhidden = 5\n");
+    resumable_put("b", "config.ini",
+                  "[engine]\nseed = 1\noutput = b\nfolder_here = ../..\n[model]\nlr = 0.2\nnesterov = true\n");
+    resumable_put(
+        "a", "summary.json",
         "{\"stopped\": \"train_iters\", \"steps\": 100, \"seconds\": 2.0, \"metrics\": {\"model.loss\": 0.5, "
         "\"model.x\": 1}, "
         "\"best\": {\"metric\": \"model.valid.acc\", \"value\": 0.75, \"step\": 50}, \"planned_bytes\": {\"arena\": "
         "1000, "
         "\"persistent\": 64}}");
-    put("b", "summary.json",
+    resumable_put(
+        "b", "summary.json",
         "{\"stopped\": \"train_iters\", \"steps\": 100, \"seconds\": 3.0, \"metrics\": {\"model.loss\": 0.25, "
         "\"model.y\": null}, "
         "\"planned_bytes\": {\"arena\": 1000, \"persistent\": 128}}");
@@ -109,9 +102,9 @@ START_TEST(not_ended)
 {
     two_runs();
     remove("b/summary.json");
-    put("b", "metrics.jsonl",
-        "{\"step\":1,\"time\":0.5,\"model.loss\":9,\"model.lr\":3}\nno "
-        "JSON\n[1]\n{\"step\":2,\"time\":0.75,\"model.loss\":8}\n");
+    resumable_put("b", "metrics.jsonl",
+                  "{\"step\":1,\"time\":0.5,\"model.loss\":9,\"model.lr\":3}\nno "
+                  "JSON\n[1]\n{\"step\":2,\"time\":0.75,\"model.loss\":8}\n");
     json_t *compared = bt_compare("a", "b");
     ck_assert_msg(compared != NULL, "%s", bt_error());
     ck_assert_str_eq(row(compared, "results", "stopped"), "[\"train_iters\",\"not yet: it has no summary.json\"]");
@@ -133,7 +126,7 @@ static const char *const odd[] = {"",
 START_TEST(odd_summaries)
 {
     two_runs();
-    put("b", "summary.json", odd[_i]);
+    resumable_put("b", "summary.json", odd[_i]);
     json_t *compared = bt_compare("a", "b");
     ck_assert_msg(compared != NULL, "%s", bt_error());
     ck_assert_ptr_nonnull(strstr(printed(compared), "results"));
@@ -153,10 +146,10 @@ START_TEST(no_runs)
                  {"damaged", "damaged/checkpoints/step-3.json is damaged"}};
     two_runs();
     mkdir("empty", 0777);
-    put("several", "grid.json", "{}");
-    put("broken", "config.ini", "[engine]\nseed\n");
-    put("damaged", "config.ini", "[engine]\nseed = 1\n");
-    put("damaged/checkpoints", "step-3.json", "{}");
+    resumable_put("several", "grid.json", "{}");
+    resumable_put("broken", "config.ini", "[engine]\nseed\n");
+    resumable_put("damaged", "config.ini", "[engine]\nseed = 1\n");
+    resumable_put("damaged/checkpoints", "step-3.json", "{}");
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         ck_assert_ptr_null(bt_compare("a", cases[i].folder));
         ck_assert_msg(strstr(bt_error(), cases[i].why) != NULL, "%s", bt_error());

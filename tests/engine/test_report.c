@@ -9,23 +9,12 @@
 #include <string.h>
 #include <sys/stat.h>
 
-static void put(const char *folder, const char *name, const char *text)
-{
-    char path[128];
-    mkdir(folder, 0777);
-    snprintf(path, sizeof path, "%s/%s", folder, name);
-    FILE *file = fopen(path, "w");
-    ck_assert_ptr_nonnull(file);
-    fputs(text, file);
-    fclose(file);
-}
-
 /* A run of this rate and seed whose loss goes through these values, one a step; NAN as null. */
 static void put_run(const char *folder, const char *rate, int seed, const double *losses, int count)
 {
     char config[128], lines[4096] = "";
     snprintf(config, sizeof config, "[engine]\nseed = %d\noutput = %s\n[model]\nlr = %s\n", seed, folder, rate);
-    put(folder, "config.ini", config);
+    resumable_put(folder, "config.ini", config);
     for (int i = 0; i < count; i++) {
         char line[96];
         if (isnan(losses[i]))
@@ -34,7 +23,7 @@ static void put_run(const char *folder, const char *rate, int seed, const double
             snprintf(line, sizeof line, "{\"step\":%d,\"time\":1,\"model.loss\":%.17g}\n", i + 1, losses[i]);
         strcat(lines, line);
     }
-    put(folder, "metrics.jsonl", lines);
+    resumable_put(folder, "metrics.jsonl", lines);
 }
 
 static char *page_of(const char *const *folders, int64_t count)
@@ -88,8 +77,9 @@ static void expect_well_formed(const char *html)
 START_TEST(one_run)
 {
     put_run("a", "0.1", 1, (double[]){3, 2, 1.25}, 3);
-    put("a", "equation.txt", "model: d/d(model)\n");
-    put("a", "summary.json", "{\"steps\": 3, \"seconds\": 2.5, \"stopped\": \"train_iters\", \"backend\": \"here\"}");
+    resumable_put("a", "equation.txt", "model: d/d(model)\n");
+    resumable_put("a", "summary.json",
+                  "{\"steps\": 3, \"seconds\": 2.5, \"stopped\": \"train_iters\", \"backend\": \"here\"}");
     char *html = page_of((const char *const[]){"a"}, 1);
     expect_well_formed(html);
     expect(html, "<h1>a</h1>");
@@ -148,11 +138,11 @@ END_TEST
 /* Numbers at the ends of what there is make pictures, too. */
 START_TEST(far_values)
 {
-    put("a", "config.ini", "[model]\nlr = 0.1\n");
-    put("a", "metrics.jsonl",
-        "{\"step\":4503599627370495,\"m.a\":-1e308,\"m.b\":10000000000000000,\"m.c\":1e-300,\"m.d\":5e-324}\n"
-        "{\"step\":4503599627370496,\"m.a\":1e308,\"m.b\":10000000000000002,\"m.c\":1e300,\"m.d\":null}\n"
-        "{\"step\":9223372036854775807,\"m.a\":7}\n{\"step\":3,\"m.a\":8}\n");
+    resumable_put("a", "config.ini", "[model]\nlr = 0.1\n");
+    resumable_put("a", "metrics.jsonl",
+                  "{\"step\":4503599627370495,\"m.a\":-1e308,\"m.b\":10000000000000000,\"m.c\":1e-300,\"m.d\":5e-324}\n"
+                  "{\"step\":4503599627370496,\"m.a\":1e308,\"m.b\":10000000000000002,\"m.c\":1e300,\"m.d\":null}\n"
+                  "{\"step\":9223372036854775807,\"m.a\":7}\n{\"step\":3,\"m.a\":8}\n");
     char *html = page_of((const char *const[]){"a"}, 1);
     expect_well_formed(html);
     expect(html, ">1e+308</text>");
@@ -164,10 +154,10 @@ END_TEST
 
 START_TEST(intervals)
 {
-    put("a", "config.ini", "[model]\nlr = 0.1\n");
-    put("a", "metrics.jsonl",
-        "{\"step\":1,\"time\":1,\"m.acc\":0.5,\"m.acc.interval\":0.25}\n"
-        "{\"step\":2,\"time\":1,\"m.acc\":0.75,\"m.acc.interval\":0.125}\n");
+    resumable_put("a", "config.ini", "[model]\nlr = 0.1\n");
+    resumable_put("a", "metrics.jsonl",
+                  "{\"step\":1,\"time\":1,\"m.acc\":0.5,\"m.acc.interval\":0.25}\n"
+                  "{\"step\":2,\"time\":1,\"m.acc\":0.75,\"m.acc.interval\":0.125}\n");
     char *html = page_of((const char *const[]){"a"}, 1);
     expect(html, "0.75 (0.625 to 0.875)");
     expect(html, "95 % interval");
@@ -180,17 +170,18 @@ END_TEST
 /* Whatever a file says is words. */
 START_TEST(escaped)
 {
-    put("a", "config.ini", "[engine]\nseed = 1\n[model]\nlr = \"<b>&\"\n");
-    put("a", "metrics.jsonl", "{\"step\":1,\"time\":1,\"<script>alert(1)</script>\":1,\"a\\\"b.x\":2}\n");
-    put("a", "equation.txt", "<img src=x>\n");
-    put("a", "summary.json", "{\"stopped\": \"<i>\", \"backend\": \"'\\\"><x\"}");
-    put("a", "plan.json",
-        "{\"levels\": [{\"level\": \"<u>\", \"persistent\": 8, \"kept\": {\"<q>\": 4}, \"phases\": "
-        "[{\"phase\": \"<s>\", \"arena\": -5, \"at_peak\": [1]}, 7]}]}");
-    put("a", "check.json",
-        "{\"levels\": [{\"level\": \"<k>\", \"verdict\": \"<w>\", \"cosine\": null, \"parts\": "
-        "[{\"part\": \"<m>\"}], \"samples\": [3]}]}");
-    put("a", "profile.json", "{\"steps\": 1, \"calls\": [{\"level\": \"<d>\", \"kernel\": \"<e>\", \"seconds\": 1}]}");
+    resumable_put("a", "config.ini", "[engine]\nseed = 1\n[model]\nlr = \"<b>&\"\n");
+    resumable_put("a", "metrics.jsonl", "{\"step\":1,\"time\":1,\"<script>alert(1)</script>\":1,\"a\\\"b.x\":2}\n");
+    resumable_put("a", "equation.txt", "<img src=x>\n");
+    resumable_put("a", "summary.json", "{\"stopped\": \"<i>\", \"backend\": \"'\\\"><x\"}");
+    resumable_put("a", "plan.json",
+                  "{\"levels\": [{\"level\": \"<u>\", \"persistent\": 8, \"kept\": {\"<q>\": 4}, \"phases\": "
+                  "[{\"phase\": \"<s>\", \"arena\": -5, \"at_peak\": [1]}, 7]}]}");
+    resumable_put("a", "check.json",
+                  "{\"levels\": [{\"level\": \"<k>\", \"verdict\": \"<w>\", \"cosine\": null, \"parts\": "
+                  "[{\"part\": \"<m>\"}], \"samples\": [3]}]}");
+    resumable_put("a", "profile.json",
+                  "{\"steps\": 1, \"calls\": [{\"level\": \"<d>\", \"kernel\": \"<e>\", \"seconds\": 1}]}");
     char *html = page_of((const char *const[]){"a"}, 1);
     expect_well_formed(html);
     static const char *const words[] = {"<script", "<b>", "<img", "<i>", "<x",  "<u>", "<q>",
@@ -207,16 +198,18 @@ END_TEST
 START_TEST(memory_and_findings)
 {
     put_run("a", "0.1", 1, (double[]){1}, 1);
-    put("a", "plan.json",
+    resumable_put(
+        "a", "plan.json",
         "{\"planned_bytes\": {\"arena\": 1024, \"persistent\": 3072}, \"peak\": {\"level\": \"model\", \"phase\": "
         "\"train\"}, \"levels\": [{\"level\": \"model\", \"persistent\": 3072, \"kept\": {\"parameters\": 1024, "
         "\"batch\": 2048}, \"phases\": [{\"phase\": \"train\", \"arena\": 1024, \"at_peak\": {\"activations\": 512}, "
         "\"largest\": [{\"bytes\": 512, \"value\": \"relu\", \"category\": \"activations\"}]}]}]}");
-    put("a", "summary.json", "{\"measured_bytes\": {\"arena\": 1024, \"persistent\": 3072}}");
-    put("a", "check.json",
-        "{\"levels\": [{\"level\": \"outer\", \"verdict\": \"DISAGREES: so\", \"cosine\": 0.5, "
-        "\"ratio\": 2, \"samples\": [], \"parts\": []}]}");
-    put("d", "ablation.json",
+    resumable_put("a", "summary.json", "{\"measured_bytes\": {\"arena\": 1024, \"persistent\": 3072}}");
+    resumable_put("a", "check.json",
+                  "{\"levels\": [{\"level\": \"outer\", \"verdict\": \"DISAGREES: so\", \"cosine\": 0.5, "
+                  "\"ratio\": 2, \"samples\": [], \"parts\": []}]}");
+    resumable_put(
+        "d", "ablation.json",
         "{\"name\": \"x\", \"rows\": [{\"row\": \"as configured\", \"planned_bytes\": {\"arena\": 1024, "
         "\"persistent\": "
         "1024}, \"categories\": {\"batch\": 2048}, \"ms_per_step\": [2, 1, 4]}, {\"row\": \"less\", \"planned_bytes\": "
@@ -266,7 +259,8 @@ START_TEST(several_of_a_grid)
     mkdir("g", 0777);
     put_run("g/x", "0.1", 1, (double[]){3, 2}, 2);
     put_run("g/y", "0.1", 2, (double[]){3, 4}, 2);
-    put("g", "grid.json", "{\"runs\": [{\"run\": \"x\"}, {\"run\": \"y\"}, {\"run\": \"z\"}, {\"run\": \"../a\"}, 3]}");
+    resumable_put("g", "grid.json",
+                  "{\"runs\": [{\"run\": \"x\"}, {\"run\": \"y\"}, {\"run\": \"z\"}, {\"run\": \"../a\"}, 3]}");
     put_run("a", "0.3", 1, (double[]){1}, 1);
     char *path = NULL, *html = page_of((const char *const[]){"g"}, 1);
     expect(html, "2 runs, 1 configuration<");
@@ -294,11 +288,11 @@ START_TEST(no_runs)
     bt_text html = {0};
     put_run("a", "0.1", 1, (double[]){1}, 1);
     mkdir("empty", 0777);
-    put("unbegun", "grid.json", "{\"runs\": [{\"run\": \"x\"}]}");
-    put("broken", "config.ini", "[engine]\nseed\n");
+    resumable_put("unbegun", "grid.json", "{\"runs\": [{\"run\": \"x\"}]}");
+    resumable_put("broken", "config.ini", "[engine]\nseed\n");
     put_run("plan", "0.1", 1, (double[]){1}, 1);
-    put("plan", "plan.json", "{");
-    put("ablation", "ablation.json", "[\n1,]");
+    resumable_put("plan", "plan.json", "{");
+    resumable_put("ablation", "ablation.json", "[\n1,]");
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         ck_assert_int_eq(bt_report_page((const char *const[]){"a", cases[i].folder}, 2, &html), BT_ERROR_CONFIG);
         ck_assert_msg(strstr(bt_error(), cases[i].why) != NULL, "%s", bt_error());

@@ -9,7 +9,7 @@ if [ ! -e "$place/root.done" ]; then
     rm -rf "$root"
     suite=$(sed -n 's/^VERSION_CODENAME=//p' /etc/os-release)
     mmdebstrap --quiet --variant=extract --architectures=arm64 "$suite" "$root" \
-        --include=libc6-dev,libiniparser-dev,libjansson-dev,libpng-dev,libutf8proc-dev,zlib1g-dev,check
+        --include=libc6-dev,libiniparser-dev,libjansson-dev,libjpeg62-turbo-dev,libpng-dev,libutf8proc-dev,zlib1g-dev,check
     touch "$place/root.done"
 fi
 
