@@ -22,6 +22,8 @@ typedef struct bt_choice { /* a key of a level with another value than it has */
  * budget: where a budget can choose a value by itself, that it may, and else is not kept from it. NULL after an error.
  */
 json_t *bt_choices_list(bt_engine *engine, const char *level, bool within);
+/* Of a whole step, however many micro-batches that is and whether batch_size says so; 0: not from a data set. */
+int64_t bt_ablation_examples(const bt_problem *problem);
 bool bt_choice_same(const bt_choice *a, const bt_choice *b); /* the same key and value, perhaps of different levels */
 /* Their structs, in the region, whose text is the list's; NULL: out of memory. */
 const bt_choice *bt_choices_read(bt_region *region, const json_t *list);
