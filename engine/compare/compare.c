@@ -77,7 +77,8 @@ json_t *bt_compare(const char *one, const char *other)
     json_t *compared = NULL;
     if (!one || !other) {
         bt_fail(BT_ERROR_ARGUMENT, "bt_compare: two folders are needed");
-    } else if (bt_compared_read(one, &runs[0]) == BT_OK && bt_compared_read(other, &runs[1]) == BT_OK) {
+    } else if (bt_compared_read(one, NULL, NULL, &runs[0]) == BT_OK &&
+               bt_compared_read(other, NULL, NULL, &runs[1]) == BT_OK) {
         compared = bt_compare_runs((const char *const[]){one, other}, runs, 2);
         if (!compared)
             bt_fail(BT_ERROR_MEMORY, "no memory to compare %s and %s", one, other);

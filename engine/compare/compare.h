@@ -2,7 +2,7 @@
 #ifndef BT_COMPARE_H
 #define BT_COMPARE_H
 
-#include "io/json.h"
+#include "engine/output/left.h"
 #include <stdio.h>
 
 /* ---- read.c ---- */
@@ -11,10 +11,12 @@
  * of what the callbacks trace and of the data. */
 typedef struct bt_compared {
     json_t *settings, *code, *results; /* code NULL: there is no checkpoint */
+    json_t *summary;                   /* its file; NULL: the run has not ended */
 } bt_compared;
 
-/* bt_compared_free in any case. BT_ERROR_CONFIG: the folder holds no run. */
-bt_status bt_compared_read(const char *folder, bt_compared *run);
+/* bt_compared_free in any case. BT_ERROR_CONFIG: the folder holds no run. hear gets each line of its metrics; NULL:
+ * they are read only where there is no summary. */
+bt_status bt_compared_read(const char *folder, bt_left_line_fn *hear, void *user, bt_compared *run);
 void bt_compared_free(bt_compared *run);
 
 /* ---- compare.c ---- */

@@ -1,14 +1,11 @@
 /* engine/compare/read.c: settings, code and results of a run, as its folder has them. Anybody may have written what is
- * there: what is not as a run leaves it is passed over. */
+ * there: a value that is not as a run leaves it is passed over. */
 #include "engine/compare/compare.h"
 
 #include "engine/config/ini.h"
 #include "engine/output/json.h"
 #include "engine/state/checkpoint.h"
-#include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 /* ---- settings ---- */
 
@@ -102,81 +99,67 @@ static void take_summary(json_t **results, json_t *summary)
     take_all(results, json_object_get(summary, "measured_bytes"), "measured_bytes.");
 }
 
-/* Of a run that has not ended: the last value of each metric. */
-static void take_lines(json_t **results, FILE *lines)
+typedef struct lines {
+    json_t *last; /* of a run that has not ended: the last value of each metric; NULL: it has */
+    bt_left_line_fn *hear;
+    void *user;
+} lines;
+
+static bt_status take_line(void *user, json_t *line)
 {
-    char *line = NULL;
-    size_t room = 0;
-    json_t *last = json_object();
-    while (getline(&line, &room, lines) > 0) {
-        json_t *object = json_loads(line, 0, NULL);
-        if (json_is_object(object))
-            json_object_update(last, object);
-        json_decref(object);
-    }
-    free(line);
+    const lines *l = user;
+    if (l->last && json_object_update(l->last, line) != 0)
+        return BT_ERROR_MEMORY;
+    return l->hear ? l->hear(l->user, line) : BT_OK;
+}
+
+static void take_last(json_t **results, json_t *last)
+{
+    *results = bt_json_with(*results, "stopped", json_string("not yet: it has no summary.json"));
     put(results, "", "steps", "", json_object_get(last, "step"));
     put(results, "", "seconds", "", json_object_get(last, "time"));
     json_object_del(last, "step");
     json_object_del(last, "time");
     take_all(results, last, "");
-    json_decref(last);
 }
 
-static json_t *load(const char *folder, const char *name)
+static bt_status read_results(const char *folder, bt_left_line_fn *hear, void *user, bt_compared *run)
 {
-    char *path = bt_string("%s/%s", folder, name);
-    json_t *object = path ? json_load_file(path, 0, NULL) : NULL;
-    bt_free(path);
-    return object;
-}
-
-static bt_status read_results(const char *folder, bt_compared *run)
-{
-    json_t *summary = load(folder, "summary.json");
-    char *path = summary ? NULL : bt_string("%s/metrics.jsonl", folder);
-    FILE *lines = path ? fopen(path, "re") : NULL;
+    lines l = {.hear = hear, .user = user};
+    BT_TRY(bt_left_json(folder, "summary.json", &run->summary));
     run->results = json_object();
-    if (summary)
-        take_summary(&run->results, summary);
+    if (!run->summary && !(l.last = json_object()))
+        return BT_ERROR_MEMORY;
+    bt_status status = l.last || hear ? bt_left_lines(folder, take_line, &l) : BT_OK;
+    if (run->summary)
+        take_summary(&run->results, run->summary);
     else
-        run->results = bt_json_with(run->results, "stopped", json_string("not yet: it has no summary.json"));
-    if (lines) {
-        take_lines(&run->results, lines);
-        fclose(lines);
-    }
-    bt_free(path);
-    json_decref(summary);
-    return run->results ? BT_OK : bt_fail(BT_ERROR_MEMORY, "%s: no memory for its results", folder);
+        take_last(&run->results, l.last);
+    json_decref(l.last);
+    return bt_fail(status == BT_OK && !run->results ? BT_ERROR_MEMORY : status, "%s: no memory for its results",
+                   folder);
 }
 
 /* ---- a run ---- */
 
 static bt_status check_folder(const char *folder)
 {
-    struct stat info;
-    if (stat(folder, &info) != 0)
-        return bt_fail(BT_ERROR_CONFIG, "folder %s does not exist", folder);
-    if (!S_ISDIR(info.st_mode))
-        return bt_fail(BT_ERROR_CONFIG, "%s is not a folder; name the folder of a run", folder);
+    BT_TRY(bt_left_folder(folder));
     if (bt_output_holds(folder) == BT_OUTPUT_RUNS)
         return bt_fail(BT_ERROR_CONFIG,
                        "%s holds several runs; name the folder of one, which is below, or read grid.md there", folder);
-    char *path = bt_string("%s/config.ini", folder);
-    bool there = path && access(path, F_OK) == 0;
-    bt_free(path);
-    if (there)
+    if (bt_left_has(folder, "config.ini"))
         return BT_OK;
     return bt_fail(BT_ERROR_CONFIG, "%s is no folder of a run: config.ini, which every run leaves, is missing", folder);
 }
 
-bt_status bt_compared_read(const char *folder, bt_compared *run)
+bt_status bt_compared_read(const char *folder, bt_left_line_fn *hear, void *user, bt_compared *run)
 {
     *run = (bt_compared){0};
     BT_TRY(check_folder(folder));
     BT_TRY(read_settings(folder, run));
     BT_TRY(read_code(folder, run));
-    return read_results(folder, run);
+    return read_results(folder, hear, user, run);
 }
 
 void bt_compared_free(bt_compared *run)
@@ -184,5 +167,6 @@ void bt_compared_free(bt_compared *run)
     json_decref(run->settings);
     json_decref(run->code);
     json_decref(run->results);
+    json_decref(run->summary);
     *run = (bt_compared){0};
 }

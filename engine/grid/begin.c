@@ -1,6 +1,7 @@
 /* engine/grid/begin.c: what is to be run, and where: asked for anew, or what a folder has and what is added. */
 #include "engine/config/config.h"
 #include "engine/grid/grid_inside.h"
+#include "engine/output/left.h"
 
 #include "base/version.h"
 #include <limits.h>
@@ -48,13 +49,11 @@ static bool is_grid(const json_t *all)
 
 static bt_status read_grid(const bt_grid *grid, bt_grid_begun *b)
 {
-    json_error_t error = {.text = "this program did not write it"};
     BT_TRY(bt_output_open(grid->resume, false, &b->output));
-    char *path = bt_string("%s/%s", grid->resume, BT_OUTPUT_GRID);
-    b->all = path ? json_load_file(path, 0, &error) : NULL;
-    bt_free(path);
-    if (!b->all || !is_grid(b->all))
-        return bt_fail(BT_ERROR_CONFIG, "%s/%s cannot be read: %s", grid->resume, BT_OUTPUT_GRID, error.text);
+    BT_TRY(bt_left_json(grid->resume, BT_OUTPUT_GRID, &b->all));
+    if (!is_grid(b->all))
+        return bt_fail(BT_ERROR_CONFIG, "%s/%s cannot be read: this program did not write it", grid->resume,
+                       BT_OUTPUT_GRID);
     return bt_grid_join(b->all, grid->asked);
 }
 

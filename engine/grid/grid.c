@@ -218,6 +218,17 @@ static bt_status note_failure(const gridding *g, const slot *s)
     return set_state(s->run, "failed");
 }
 
+/* A run has said that it has come to its end. */
+static bt_status take_end(const gridding *g, json_t *run)
+{
+    bool ended = true;
+    if (g->output)
+        BT_TRY(bt_grid_take(run, g->output->path, &ended));
+    if (!ended)
+        return bt_fail(BT_ERROR_FILE, "%s/%s/summary.json is not there", g->output->path, name_of(run));
+    return set_state(run, "finished");
+}
+
 static bt_status finish(slot *s)
 {
     gridding *g = s->g;
@@ -229,8 +240,8 @@ static bt_status finish(slot *s)
         status = set_state(s->run, "interrupted");
     else if (s->process.failed != BT_OK)
         status = note_failure(g, s);
-    else if (!g->output || (status = bt_grid_take(s->run, g->output->path)) == BT_OK)
-        status = set_state(s->run, "finished");
+    else
+        status = take_end(g, s->run);
     if (status != BT_OK)
         return status;
     if (g->output)
@@ -313,12 +324,12 @@ static bt_status see_finished(gridding *g)
 {
     for (size_t i = 0; i < json_array_size(g->runs); i++) {
         json_t *run = json_array_get(g->runs, i);
-        if (g->output && bt_grid_is_finished(run, g->output->path)) {
-            BT_TRY(bt_grid_take(run, g->output->path));
-            g->ended++;
-        } else {
+        bool ended = false;
+        if (is_done(g, run))
+            BT_TRY(bt_grid_take(run, g->output->path, &ended));
+        g->ended += ended;
+        if (!ended)
             BT_TRY(set_state(run, "waiting"));
-        }
     }
     return BT_OK;
 }

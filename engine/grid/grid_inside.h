@@ -18,9 +18,8 @@ bt_status bt_grid_list(json_t *all, const char *file, bool combinations);
 /* "model.lr=0.1, model.size=3"; "as configured" where nothing but the seed varies. */
 void bt_grid_label(const json_t *settings, bt_text *text);
 
-/* Whether it has come to its end, with these settings; and what it has come to, from its summary.json: "metrics". */
-bool bt_grid_is_finished(const json_t *run, const char *folder);
-bt_status bt_grid_take(json_t *run, const char *folder);
+/* Whether it has come to its end, and what to, from its summary.json: "metrics". */
+bt_status bt_grid_take(json_t *run, const char *folder, bool *ended);
 
 /* ---- begin.c ---- */
 

@@ -1,5 +1,6 @@
 /* engine/grid/runs.c: each run: its name, its settings, a fingerprint of all that it depends on. */
 #include "engine/grid/grid_inside.h"
+#include "engine/output/left.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -191,25 +192,6 @@ bt_status bt_grid_list(json_t *all, const char *file, bool combinations)
 
 /* ---- what has come of one ---- */
 
-static json_t *summary_of(const json_t *run, const char *folder)
-{
-    char *path = bt_string("%s/%s/summary.json", folder, bt_json_read_text(run, "run"));
-    json_t *summary = path ? json_load_file(path, 0, NULL) : NULL;
-    bt_free(path);
-    return summary;
-}
-
-bool bt_grid_is_finished(const json_t *run, const char *folder)
-{
-    if (strcmp(bt_json_read_text(run, "state"), "finished") != 0)
-        return false;
-    json_t *summary = summary_of(run, folder);
-    const char *stopped = bt_json_read_text(summary, "stopped");
-    const bool finished = *stopped && strcmp(stopped, "interrupted") != 0;
-    json_decref(summary);
-    return finished;
-}
-
 static bool ends_with(const char *text, const char *end)
 {
     const size_t length = strlen(text), ending = strlen(end);
@@ -235,16 +217,29 @@ static json_t *metrics_of(const json_t *summary)
     return metrics;
 }
 
-bt_status bt_grid_take(json_t *run, const char *folder)
+/* Nothing is taken of a run that was interrupted. */
+static bt_status take_summary(json_t *run, const json_t *summary, bool *ended)
 {
     static const char *const kept[] = {"stopped", "steps", "seconds", "ms_per_step"};
-    json_t *summary = summary_of(run, folder);
-    if (!summary)
-        return bt_fail(BT_ERROR_FILE, "%s/%s/summary.json cannot be read", folder, bt_json_read_text(run, "run"));
+    const char *stopped = bt_json_read_text(summary, "stopped");
+    *ended = *stopped && strcmp(stopped, "interrupted") != 0;
+    if (!*ended)
+        return BT_OK;
     int failed = json_object_set_new(run, "metrics", metrics_of(summary));
     for (int i = 0; i < BT_COUNT_OF(kept); i++)
         if (json_object_get(summary, kept[i]))
             failed |= json_object_set(run, kept[i], json_object_get(summary, kept[i]));
-    json_decref(summary);
     return failed ? bt_fail(BT_ERROR_MEMORY, "out of memory") : BT_OK;
+}
+
+bt_status bt_grid_take(json_t *run, const char *folder, bool *ended)
+{
+    char *path = bt_string("%s/%s", folder, bt_json_read_text(run, "run"));
+    json_t *summary = NULL;
+    bt_status status = path ? bt_left_json(path, "summary.json", &summary) : BT_ERROR_MEMORY;
+    bt_free(path);
+    if (status == BT_OK)
+        status = take_summary(run, summary, ended);
+    json_decref(summary);
+    return status;
 }

@@ -48,7 +48,7 @@ static void add_level(planning *p, const json_t *level)
 static void add_sums(const bt_report_run *run, bt_text *html)
 {
     const json_t *planned = json_object_get(run->plan, "planned_bytes"), *peak = json_object_get(run->plan, "peak");
-    const json_t *measured = json_object_get(run->summary, "measured_bytes");
+    const json_t *measured = json_object_get(run->compared.summary, "measured_bytes");
     const double kept = bt_json_read_number(planned, "persistent"), arena = bt_json_read_number(planned, "arena");
     char text[3][32];
     bt_bar_bytes(kept, text[0]);

@@ -6,32 +6,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 /* ---- files ---- */
-
-/* *value NULL: there is no such file. */
-static bt_status load(const char *folder, const char *name, json_t **value)
-{
-    char *path = bt_string("%s/%s", folder, name);
-    json_error_t why;
-    bt_status status = path ? BT_OK : BT_ERROR_MEMORY;
-    *value = NULL;
-    if (path && access(path, F_OK) == 0 && !(*value = json_load_file(path, 0, &why))) {
-        char shown[JSON_ERROR_TEXT_LENGTH + 1];
-        bt_show_controls(shown, sizeof shown, why.text);
-        status = bt_fail(BT_ERROR_CONFIG, "%s: line %d: it cannot be read as JSON: %s", path, why.line, shown);
-    }
-    bt_free(path);
-    return status;
-}
-
-static bool holds(const char *folder, const char *name)
-{
-    char path[PATH_MAX];
-    return snprintf(path, sizeof path, "%s/%s", folder, name) < (int)sizeof path && access(path, F_OK) == 0;
-}
 
 enum { EQUATION = 100000 }; /* bytes that are read */
 
@@ -114,13 +90,11 @@ static bt_status read_run(const char *folder, bt_report_all *all)
     *run = (bt_report_run){.folder = bt_strdup(folder), .name = name_of(folder), .group = -1};
     if (!run->folder || !run->name)
         return BT_ERROR_MEMORY;
-    BT_TRY(load(folder, "summary.json", &run->summary));
-    BT_TRY(load(folder, "plan.json", &run->plan));
-    BT_TRY(load(folder, "check.json", &run->check));
-    BT_TRY(load(folder, "profile.json", &run->profile));
+    BT_TRY(bt_left_json(folder, "plan.json", &run->plan));
+    BT_TRY(bt_left_json(folder, "check.json", &run->check));
+    BT_TRY(bt_left_json(folder, "profile.json", &run->profile));
     BT_TRY(load_equation(folder, &run->equation));
-    BT_TRY(bt_compared_read(folder, &run->compared));
-    BT_TRY(bt_series_read(folder, &run->series));
+    BT_TRY(bt_compared_read(folder, bt_series_take, &run->series, &run->compared));
     return find_common(run);
 }
 
@@ -129,13 +103,13 @@ static bt_status read_grid(const char *folder, bt_report_all *all)
 {
     json_t *grid;
     const int64_t before = all->run_count;
-    BT_TRY(load(folder, BT_OUTPUT_GRID, &grid));
+    BT_TRY(bt_left_json(folder, BT_OUTPUT_GRID, &grid));
     const json_t *runs = json_object_get(grid, "runs");
     bt_status status = BT_OK;
     for (size_t i = 0; i < json_array_size(runs) && status == BT_OK; i++) {
         const char *name = bt_json_read_text(json_array_get(runs, i), "run");
         char *path = bt_string("%s/%s", folder, name);
-        if (path && *name && *name != '.' && !strchr(name, '/') && holds(path, "config.ini"))
+        if (path && *name && *name != '.' && !strchr(name, '/') && bt_left_has(path, "config.ini"))
             status = read_run(path, all);
         status = path ? status : BT_ERROR_MEMORY;
         bt_free(path);
@@ -154,23 +128,19 @@ static bt_status read_extra(const char *folder, bt_report_all *all)
     all->extras = grown;
     bt_report_extra *extra = &grown[all->extra_count++];
     *extra = (bt_report_extra){.name = name_of(folder)};
-    BT_TRY(load(folder, "ablation.json", &extra->ablation));
-    BT_TRY(load(folder, "check.json", &extra->check));
+    BT_TRY(bt_left_json(folder, "ablation.json", &extra->ablation));
+    BT_TRY(bt_left_json(folder, "check.json", &extra->check));
     return extra->name ? BT_OK : BT_ERROR_MEMORY;
 }
 
 static bt_status read_folder(const char *folder, bt_report_all *all)
 {
-    struct stat info;
-    if (stat(folder, &info) != 0)
-        return bt_fail(BT_ERROR_CONFIG, "--report: cannot open the folder %s: %s", folder, strerror(errno));
-    if (!S_ISDIR(info.st_mode))
-        return bt_fail(BT_ERROR_CONFIG, "--report: %s is not a folder; name the folder that a run has left", folder);
-    if (holds(folder, "config.ini"))
+    BT_TRY(bt_left_folder(folder));
+    if (bt_left_has(folder, "config.ini"))
         return read_run(folder, all);
-    if (holds(folder, BT_OUTPUT_GRID))
+    if (bt_left_has(folder, BT_OUTPUT_GRID))
         return read_grid(folder, all);
-    if (holds(folder, "ablation.json") || holds(folder, "check.json"))
+    if (bt_left_has(folder, "ablation.json") || bt_left_has(folder, "check.json"))
         return read_extra(folder, all);
     return bt_fail(BT_ERROR_CONFIG,
                    "--report: %s holds nothing to report: expected the folder of a run (config.ini), of several "
@@ -259,8 +229,7 @@ void bt_report_free(bt_report_all *all)
 {
     for (int64_t i = 0; i < all->run_count; i++) {
         bt_report_run *run = &all->runs[i];
-        json_t *const objects[] = {run->summary,  run->plan,     run->check, run->profile,
-                                   run->equation, run->settings, run->code};
+        json_t *const objects[] = {run->plan, run->check, run->profile, run->equation, run->settings, run->code};
         for (int k = 0; k < BT_COUNT_OF(objects); k++)
             json_decref(objects[k]);
         bt_compared_free(&run->compared);

@@ -26,7 +26,7 @@ typedef struct bt_series_list {
 
 enum { BT_SERIES_MOST = 500, BT_SERIES_POINTS = 160 }; /* metrics; points of a curve */
 
-bt_status bt_series_read(const char *folder, bt_series_list *list); /* bt_series_free in any case */
+bt_status bt_series_take(void *list, json_t *line); /* a bt_left_line_fn; bt_series_free in any case */
 void bt_series_free(bt_series_list *list);
 const bt_series *bt_series_find(const bt_series_list *list, const char *name); /* NULL: there is none */
 
@@ -41,9 +41,9 @@ typedef struct bt_report_run {
     char *folder, *name; /* the name is its last folder's */
     bt_compared compared;
     bt_series_list series;
-    json_t *summary, *plan, *check, *profile, *equation; /* NULL: none */
-    json_t *settings, *code;                             /* without what belongs to its seed, or to the machine */
-    int64_t group, place;                                /* its configuration; which of those */
+    json_t *plan, *check, *profile, *equation; /* NULL: none */
+    json_t *settings, *code;                   /* without what belongs to its seed, or to the machine */
+    int64_t group, place;                      /* its configuration; which of those */
 } bt_report_run;
 
 typedef struct bt_report_extra { /* a folder's ablation, or its check without a run */

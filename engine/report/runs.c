@@ -57,7 +57,7 @@ static void add_number(const bt_report_all *all, int64_t group, const char *titl
     double sum = 0, low = INFINITY, high = -INFINITY;
     int64_t count = 0;
     for (const bt_report_run *run = NULL; (run = bt_report_next(all, group, run)) != NULL;) {
-        const double value = bt_json_read_number(run->summary, key);
+        const double value = bt_json_read_number(run->compared.summary, key);
         if (!isfinite(value))
             continue;
         sum += value;
@@ -86,7 +86,7 @@ static void add_words(const bt_report_all *all, int64_t group, const char *title
     const json_t *last = NULL;
     bool any = false;
     for (const bt_report_run *run = NULL; (run = bt_report_next(all, group, run)) != NULL;) {
-        const json_t *value = json_object_get(run->summary, key);
+        const json_t *value = json_object_get(run->compared.summary, key);
         if (!value || (last && json_equal(value, last)))
             continue;
         if (any)
@@ -103,7 +103,7 @@ static void add_words(const bt_report_all *all, int64_t group, const char *title
 static void add_best(const bt_report_all *all, int64_t group, bt_text *html)
 {
     const bt_report_run *run = bt_report_next(all, group, NULL);
-    const json_t *best = json_object_get(run->summary, "best");
+    const json_t *best = json_object_get(run->compared.summary, "best");
     if (!json_is_object(best) || all->groups[group].count > 1)
         return;
     bt_text_add(html, "<dt>best ");
@@ -131,7 +131,7 @@ static void add_card(const bt_report_all *all, int64_t group, const json_t *rows
     for (const bt_report_run *run = NULL; (run = bt_report_next(all, group, run)) != NULL;) {
         bt_text_add(html, run->place ? ", " : "");
         bt_html(html, run->name);
-        open += !run->summary;
+        open += !run->compared.summary;
     }
     bt_text_add(html, "</dd>\n");
     if (open)

@@ -57,13 +57,16 @@ static bool is_interval(const char *name)
     return length > ending && strcmp(name + length - ending, end) == 0;
 }
 
-static bt_status take_line(bt_series_list *list, json_t *line)
+bt_status bt_series_take(void *user, json_t *line)
 {
+    bt_series_list *list = user;
     const json_t *step = json_object_get(line, "step");
     const char *name;
     json_t *value;
     if (!json_is_integer(step) || json_integer_value(step) < 0 || json_integer_value(step) > MOST_STEPS)
         return BT_OK;
+    if (!list->places && !(list->places = json_object()))
+        return BT_ERROR_MEMORY;
     json_object_foreach(line, name, value)
     {
         if (strcmp(name, "step") == 0 || strcmp(name, "time") == 0 || is_interval(name) ||
@@ -83,33 +86,6 @@ static bt_status take_line(bt_series_list *list, json_t *line)
                          interval));
     }
     return BT_OK;
-}
-
-bt_status bt_series_read(const char *folder, bt_series_list *list)
-{
-    char *path = bt_string("%s/metrics.jsonl", folder), *line = NULL;
-    FILE *file = path ? fopen(path, "re") : NULL;
-    size_t room = 0;
-    bt_status status = !path                     ? BT_ERROR_MEMORY
-                       : file || errno == ENOENT ? BT_OK
-                                                 : bt_fail(BT_ERROR_FILE, "%s: %s", path, strerror(errno));
-    list->places = json_object();
-    while (file && status == BT_OK && getline(&line, &room, file) > 0) {
-        json_error_t why;
-        json_t *object = json_loads(line, 0, &why);
-        const enum json_error_code code = object ? json_error_invalid_syntax : json_error_code(&why);
-        const bool lost = code == json_error_unknown || code == json_error_out_of_memory; /* unknown: no memory, too */
-        status = lost ? BT_ERROR_MEMORY : take_line(list, object);
-        json_decref(object);
-    }
-    if (file && status == BT_OK && !feof(file))
-        status = bt_fail(errno == ENOMEM ? BT_ERROR_MEMORY : BT_ERROR_FILE, "%s: %s", path, strerror(errno));
-    free(line);
-    if (file)
-        fclose(file);
-    bt_free(path);
-    status = status == BT_OK && !list->places ? BT_ERROR_MEMORY : status;
-    return bt_fail(status, "%s: no memory for its metrics", folder);
 }
 
 void bt_series_free(bt_series_list *list)

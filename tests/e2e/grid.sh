@@ -187,6 +187,14 @@ rm -r begun/seed=1/checkpoints begun/seed=1/summary.json
 go_on begun
 same_as_calm begun
 
+# a summary that is broken is named; where there is none, the run is made again
+cp -r killed damaged
+echo '{' >damaged/seed=1/summary.json
+mistake 'damaged/seed=1/summary.json: line 2: it cannot be read as JSON' --resume damaged
+rm -r damaged/seed=1/checkpoints damaged/seed=1/summary.json
+go_on damaged
+same_as_calm damaged
+
 # a run that fails is a row, and not in the mean
 grid run.ini --seeds 1..3 --set model.dies=30 --output fails
 [ $? -eq 1 ] || fail "not 1 after a failure"
@@ -227,6 +235,8 @@ mistake 'all values and seeds together make 1200 runs; expected at most 1000' ru
 echo '{"runs": [3]}' >kept.json
 mkdir -p broken && cp kept.json broken/grid.json
 mistake 'broken/grid.json cannot be read' --resume broken
+echo '{' >broken/grid.json
+mistake 'broken/grid.json: line 2: it cannot be read as JSON' --resume broken
 mv run.ini other.ini
 mistake 'run.ini, which no longer exists; name the file: betty-run FILE --resume calm' --resume calm
 grid other.ini --resume calm --jobs 2 || fail "it does not go on with another file: $(cat err)"

@@ -1,4 +1,4 @@
-/* What two runs came to: one by such a summary.json, one by such lines of metrics.jsonl. */
+/* What runs came to, by such a summary.json or such lines of metrics.jsonl, beside a run that has left neither. */
 #include "fuzz.h"
 
 #include "engine/compare/compare.h"
@@ -7,12 +7,13 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-static char folders[2][32];
+enum { FOLDERS = 3 };
+static char folders[FOLDERS][32];
 
 static void remove_folders(void)
 {
     static const char *const names[] = {"config.ini", "summary.json", "metrics.jsonl", ""};
-    for (int k = 0; k < 2; k++)
+    for (int k = 0; k < FOLDERS; k++)
         for (int i = 0; i < BT_COUNT_OF(names); i++) {
             char path[256];
             snprintf(path, sizeof path, "%s/%s", folders[k], names[i]);
@@ -23,7 +24,7 @@ static void remove_folders(void)
         }
 }
 
-/* A folder of a run in which that file leads to the one in memory. */
+/* A folder of a run in which that file, if any, leads to the one in memory. */
 static void make_folder(int k, const char *name, const char *content)
 {
     char path[256];
@@ -33,24 +34,31 @@ static void make_folder(int k, const char *name, const char *content)
     FILE *config = fopen(path, "w");
     fuzz_check(config && fputs("[engine]\nseed = 1\n", config) >= 0 && fclose(config) == 0, "no configuration");
     snprintf(path, sizeof path, "%s/%s", folders[k], name);
-    fuzz_check(symlink(content, path) == 0, "no link");
+    fuzz_check(!*name || symlink(content, path) == 0, "no link");
 }
 
+/* Lines that are none are passed over. */
 void fuzz_one(const uint8_t *data, size_t size)
 {
     const char *content = fuzz_file(0, data, size);
     if (!*folders[0]) {
         make_folder(0, "summary.json", content);
         make_folder(1, "metrics.jsonl", content);
+        make_folder(2, "", NULL);
         atexit(remove_folders);
     }
-    bt_text text = {0};
-    json_t *compared = bt_compare(folders[0], folders[1]);
-    fuzz_check(compared != NULL, "two runs cannot be compared");
-    bt_compare_text(compared, &text);
-    fuzz_check(text.size > 0 && !text.failed && !bt_has_controls(text.data),
-               "it is not printed, or with what a terminal obeys");
-    bt_text_free(&text);
-    json_decref(compared);
-    fuzz_refused(false);
+    for (int k = 0; k < 2; k++) {
+        bt_text text = {0};
+        json_t *compared = bt_compare(folders[k], folders[2]);
+        const bool refused = !compared;
+        fuzz_check(!refused || k == 0, "a run with metrics cannot be compared");
+        if (!refused) {
+            bt_compare_text(compared, &text);
+            fuzz_check(text.size > 0 && !text.failed && !bt_has_controls(text.data),
+                       "it is not printed, or with what a terminal obeys");
+        }
+        bt_text_free(&text);
+        json_decref(compared);
+        fuzz_refused(refused);
+    }
 }
