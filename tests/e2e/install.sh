@@ -26,8 +26,10 @@ LD_LIBRARY_PATH=$libdir "$work/shared"
 build "$BT_SOURCE_DIR/examples/plain.c" plain "${libs[@]}"
 build "$BT_SOURCE_DIR/examples/embed.c" embed "${libs[@]}"
 build "$BT_SOURCE_DIR/examples/step_by_step.c" step_by_step "${libs[@]}"
+build "$BT_SOURCE_DIR/examples/environment.c" environment "${libs[@]}" -lm
 (cd "$work" && LD_LIBRARY_PATH=$libdir ./embed | tail -n 6)
 (cd "$work" && LD_LIBRARY_PATH=$libdir ./step_by_step) # fails where ten calls are not one
+(cd "$work" && LD_LIBRARY_PATH=$libdir ./environment) # fails where the best arm is not found
 
 # In C++ the macros of the headers are there, too; embed.cpp learns what embed.c learns.
 if command -v "${CXX:-c++}" >/dev/null; then
