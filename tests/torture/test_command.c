@@ -6,6 +6,7 @@
 #include "engine/command/cli.h"
 #include "engine/config/config.h"
 #include "engine/config/ini.h"
+#include "engine/find_lr/find_lr.h"
 #include "engine/plugin/cc.h"
 #include "engine/report/report.h"
 #include "engine/session/front.h"
@@ -194,6 +195,19 @@ static bt_status profile(void)
     return status;
 }
 
+static bt_status find_lr(void)
+{
+    const bt_find_lr how = {.problem = "model", .range = "1e-3:1:10", .folder = "out", .file = sink};
+    bt_engine *engine = bt_engine_new();
+    bt_status status = engine ? bt_engine_load(engine, "run.ini") : BT_ERROR_MEMORY;
+    if (status == BT_OK)
+        status = bt_engine_set(engine, "engine.threads", "1");
+    if (status == BT_OK)
+        status = bt_engine_find_lr(engine, &how);
+    bt_engine_free(engine);
+    return status;
+}
+
 static bt_status open_set(const char *name)
 {
     bt_dataset *data = bt_dataset_open(name, "train");
@@ -377,9 +391,9 @@ static void check_config(const char *path)
 static const struct {
     const char *end;
     void (*check)(const char *path);
-} files[] = {{"metrics.jsonl", check_lines}, {"metrics.csv", check_rows}, {".betty", check_events},
-             {"config.ini", check_config},   {".json", check_json},       {"equation.txt", check_text},
-             {".safetensors", check_tensors}};
+} files[] = {{"metrics.jsonl", check_lines}, {"metrics.csv", check_rows},  {".betty", check_events},
+             {"lr.csv", check_rows},         {"lr.svg", check_text},       {"config.ini", check_config},
+             {".json", check_json},          {"equation.txt", check_text}, {".safetensors", check_tensors}};
 
 /* Whole files under their own names only; the folder is removed. */
 static void check_folder(const char *folder)
@@ -419,10 +433,10 @@ static const struct {
     long step;                               /* a profile is many thousands of small pieces, all made alike */
     long sanitized;                          /* times that, under a sanitizer */
 } scenarios[] = {{command, "command", 7, 4}, /* each writes to the disk, and waits for it */
-                 {profile, "profile", 97, 3},  {images, "images", 1, 2},   {texts, "texts", 1, 2},
-                 {cifar, "cifar", 1, 2},       {windows, "windows", 1, 2}, {tokenizers, "tokenizers", 1, 2},
-                 {pictures, "pictures", 1, 2}, {keys, "keys", 1, 5},       {report, "report", 1, 3},
-                 {plugin, "plugin", 1, 1},     {ini, "ini", 1, 2}};
+                 {find_lr, "find_lr", 7, 4},       {profile, "profile", 97, 3},  {images, "images", 1, 2},
+                 {texts, "texts", 1, 2},           {cifar, "cifar", 1, 2},       {windows, "windows", 1, 2},
+                 {tokenizers, "tokenizers", 1, 2}, {pictures, "pictures", 1, 2}, {keys, "keys", 1, 5},
+                 {report, "report", 1, 3},         {plugin, "plugin", 1, 1},     {ini, "ini", 1, 2}};
 
 START_TEST(every_allocation_in_turn)
 {
