@@ -80,7 +80,7 @@ START_TEST(broken)
             write_bytes("set/train/cat/0.jpg", files[k].file, length);
             ck_assert_msg(open_set(NULL) == NULL, "%s: %zu of %zu bytes are taken", files[k].name, length,
                           files[k].size);
-            expect_failure(BT_ERROR_DATA, "cat/0.jpg", "not a whole JPEG image");
+            expect_failure(BT_ERROR_DATA, "cat/0.jpg", "not a complete JPEG image");
         }
         for (size_t at = 2; at < files[k].size; at += 7) { /* taken, or refused by a message */
             memcpy(bytes, files[k].file, files[k].size);

@@ -419,8 +419,7 @@ START_TEST(malformed_files)
     expect_error("reweight.ini: not a text file, it holds a zero byte");
     write_bytes("\xff\xfe[\0e\0n\0g\0", 10);
     ck_assert_int_eq(bt_config_read(config, path), BT_ERROR_DATA);
-    expect_error(
-        "reweight.ini: the text is UTF-16; expected UTF-8: save it so, or turn it by iconv -f UTF-16 -t UTF-8");
+    expect_error("reweight.ini: the text is UTF-16; expected UTF-8: convert it with iconv -f UTF-16 -t UTF-8");
     ck_assert_int_eq(bt_config_read(config, "/nonexistent/x.ini"), BT_ERROR_FILE);
     expect_error("/nonexistent/x.ini: cannot be opened: No such file or directory");
     ck_assert_int_eq(bt_config_read(config, "/tmp"), BT_ERROR_FILE);

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 OK, FAILED, ABSENT, SKIPPED = "ok", "failed", "absent", "skipped"
 SKIP_CODE = 77  # what a test exits with that cannot be done here
-NO_DATA = "is not there: looked at"  # betty-run, of a data set
+NO_DATA = "not found: looked at"  # betty-run, of a data set
 LAST_LINES = 12  # of a failed command's output, in the report
 
 
