@@ -138,7 +138,7 @@ START_TEST(refused)
 {
     s = 0.2;
     levels_expect_error(levels_engine(&separate, NULL, LINKS), "upper: its gradient is zero", "[lower] type = none",
-                        "constant", "take another type", NULL);
+                        "constant", "choose another type", NULL);
     levels_expect_error(levels_engine(&separate, NULL, LINKS "lower.type = itd\nlower.itd_second_order = false\n"),
                         "upper: its gradient is zero", "[lower] itd_second_order = false", "as constants", NULL);
     levels_expect_error(levels_engine(&pair, NULL, "dependencies.u2l = upper > lower\n"),

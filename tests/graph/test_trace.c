@@ -92,7 +92,7 @@ START_TEST(reads_and_overlays)
     ck_assert_ptr_eq(bt_trace_read(w)->node->op, &bt_op_read);
     ck_assert_ptr_eq(bt_graph_read(s.graph, v), leaf); /* the leaf itself is there all the same */
     ck_assert(bt_poisoned(bt_trace_read(NULL)));
-    ck_assert_str_eq(s.graph->message, "a variable that does not exist is read");
+    ck_assert_str_eq(s.graph->message, "the variable to read is NULL");
 }
 END_TEST
 

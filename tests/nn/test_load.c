@@ -164,9 +164,9 @@ START_TEST(test_by_rules)
     ck_assert_ptr_nonnull(strstr(bt_text_get(&report), "8 of 8"));
     bt_text_free(&report);
     options.names = "module.fc.weight = 2";
-    assert_refused(bt_module_load(module, path, &options, NULL), BT_ERROR_ARGUMENT, "\"FROM > TO\" is expected");
+    assert_refused(bt_module_load(module, path, &options, NULL), BT_ERROR_ARGUMENT, "expected \"FROM > TO\"");
     options.names = "module.fc.* > *.*";
-    assert_refused(bt_module_load(module, path, &options, NULL), BT_ERROR_ARGUMENT, "more * at its end");
+    assert_refused(bt_module_load(module, path, &options, NULL), BT_ERROR_ARGUMENT, "more * in its second half");
     options.names = "* > 2.bias";
     assert_refused(bt_module_load(module, path, &options, NULL), BT_ERROR_FILE, "2.bias");
     bt_module_free(module);

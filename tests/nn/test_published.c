@@ -163,7 +163,7 @@ static const char *without_a_key(const char *name, char to[256])
 
 /* ---- tests ---- */
 
-static const char all_gpt2[] = "28 of 28 parameters and buffers are taken from the file",
+static const char all_gpt2[] = "28 of 28 parameters and buffers are loaded from the file",
                   all_bert[] = "29 of 29 parameters and buffers are taken from the file; 2 of its arrays are not used: "
                                "pooler.dense.bias, pooler.dense.weight";
 
