@@ -136,7 +136,7 @@ START_TEST(poison_spreads_with_the_first_message)
     bt_trace_poison(BT_ERROR_DATA, "and another");
     bt_trace_pop(before);
     ck_assert_int_eq(s.graph->status, BT_ERROR_SHAPE);
-    ck_assert_int_eq(strncmp(s.graph->message, "net.layer2: add: shapes [2] and [3] do not fit", 46), 0);
+    ck_assert_int_eq(strncmp(s.graph->message, "net.layer2: add: shapes [2] and [3] do not match", 46), 0);
     ck_assert_int_eq(s.graph->node_count, nodes);
     ck_assert_str_eq(bt_error(), "");
 }
