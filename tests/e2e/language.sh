@@ -29,7 +29,7 @@ refused() { # WORD OPTIONS
 refused "--sample needs --evaluate" "$BT_SOURCE_DIR/examples/language.ini" --sample x
 refused "--top needs" --evaluate model --top 3
 refused "has no token" --evaluate model --sample ""
-refused "draws no text" --evaluate model --sample x --level mixture
+refused "generates no text" --evaluate model --sample x --level mixture
 more=()
 for setting in "${gpt2[@]}" language.layers=1; do more+=(--set "$setting"); done
 refused "layers.1.self_attn.in_proj_bias >" "$BT_SOURCE_DIR/examples/language.ini" "${more[@]}"

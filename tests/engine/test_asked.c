@@ -174,7 +174,7 @@ START_TEST(wrong_questions)
 
     engine = levels_engine(&parts, NULL, LINKS);
     ck_assert_int_eq(bt_hypergradient(bt_engine_problem(engine, "upper"), BT_ARRAY(room, 3)), BT_ERROR_SHAPE);
-    expect_said(engine, "bt_hypergradient: upper has 1 parameters, the result has room for 3");
+    expect_said(engine, "bt_hypergradient: upper has 1 parameters, but the result has room for 3");
 
     engine = levels_engine(&parts, NULL, LINKS);
     ck_assert_int_eq(bt_engine_print(engine, (bt_report)44, stdout), BT_ERROR_ARGUMENT);

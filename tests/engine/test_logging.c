@@ -153,7 +153,7 @@ START_TEST(silence)
     const bt_metric_value metric[] = {{"loss", 1, NAN}};
     bt_progress_step(progress, 1);
     metrics_line(progress, 1, 10, metric, 1, true);
-    bt_progress_line(progress, BT_LINE_INFO, "nobody listens");
+    bt_progress_line(progress, BT_LINE_INFO, "nobody is listening");
     bt_progress_validation(progress, "net", 1, 2);
     bt_progress_free(progress);
     bt_progress_free(NULL);

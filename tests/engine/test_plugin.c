@@ -297,7 +297,8 @@ START_TEST(built_in_problems)
                                  "reweight, logistic_hpo, or the path of a .c file");
     bt_error_clear();
     ck_assert_int_eq(bt_plugin_open("own.cpp", folder, builtins, &plugin, &parts), BT_ERROR_CONFIG);
-    ck_assert_ptr_nonnull(strstr(bt_error(), "own.cpp: problems that are compiled when a run starts are .c files"));
+    ck_assert_ptr_nonnull(
+        strstr(bt_error(), "own.cpp: problems that are compiled at the start of a run must be .c files"));
     bt_error_clear();
     ck_assert_int_ne(bt_plugin_open(NULL, NULL, NULL, NULL, NULL), BT_OK);
     bt_plugin_close(NULL);

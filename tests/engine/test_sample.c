@@ -207,7 +207,7 @@ START_TEST(of_a_run)
     EXPECT_OK(of_run("model"));
     refused(of_run("other"), "no such level");
     draws = false;
-    refused(of_run(NULL), "no level of the run draws text");
+    refused(of_run(NULL), "no level of the run generates text");
 }
 END_TEST
 

@@ -63,9 +63,9 @@ static size_t refused(const char *spacing, int key, size_t budget)
     bt_engine *engine = engine_of(spacing, key, budget, "");
     size_t least = 0;
     if (bt_engine_setup(engine) != BT_OK) {
-        const char *found = strstr(bt_error(), "the least plan found needs ");
+        const char *found = strstr(bt_error(), "the smallest plan found needs ");
         ck_assert_msg(found && strstr(bt_error(), "memory_budget = "), "%s", bt_error());
-        least = (size_t)strtoull(found + strlen("the least plan found needs "), NULL, 10);
+        least = (size_t)strtoull(found + strlen("the smallest plan found needs "), NULL, 10);
         ck_assert_uint_eq(engine->context.proposal.over,
                           least - budget); /* what is missing, all that is kept counted */
         ck_assert_ptr_null(engine->context.instance->arena);

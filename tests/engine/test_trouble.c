@@ -159,7 +159,7 @@ START_TEST(updates_left_out)
     static const struct {
         int bad_from;
         const char *said;
-    } cases[] = {{3, NULL}, {2, "lower: 1 of 3 updates were left out"}, {1, "lower: 2 of 3 updates were left out"}};
+    } cases[] = {{3, NULL}, {2, "lower: 1 of 3 updates were skipped"}, {1, "lower: 2 of 3 updates were skipped"}};
     char *said;
     size_t size;
     FILE *progress = open_memstream(&said, &size);
