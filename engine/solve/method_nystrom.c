@@ -17,17 +17,12 @@
 #include <float.h>
 
 #define MEANS(least, precision)                                                                                        \
-    "a column was left out, because the curvature along it is negative: H is not positive definite (more steps of "
-"the "
-    "lower problem, or a larger nystrom_rho, may help); or nystrom_rho is so small that x is lost in rounding "
-    "(with " precision " it should be at least " least " times the largest eigenvalue of H, or nystrom_rank be the "
+    "a column was left out, because the curvature along it is negative: H is not positive definite (more steps of "    \
+    "the lower problem, or a larger nystrom_rho, may help); or nystrom_rho is so small that x is lost in rounding "    \
+    "(with " precision " it should be at least " least " times the largest eigenvalue of H, or nystrom_rank be the "   \
     "number of parameters)"
 
-    static double
-    rounding_of(const bt_tensor *x)
-{
-    return x->dtype == BT_F64 ? DBL_EPSILON : (double)FLT_EPSILON;
-}
+static double rounding_of(const bt_tensor *x) { return x->dtype == BT_F64 ? DBL_EPSILON : (double)FLT_EPSILON; }
 
 static bt_tensor *dot(bt_tensor *a, bt_tensor *b) { return bt_sum(bt_mul(a, b)); }
 
