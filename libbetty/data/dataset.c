@@ -117,8 +117,7 @@ static bt_status add(bt_dataset *data, const char *field, bt_array values)
             "examples in the set",
             field, bt_shape_text(shape, values.rank, values.dims), (long long)data->count);
     if (data->next || data->tasks)
-        return bt_fail(BT_ERROR_ARGUMENT,
-                       "bt_dataset_add: field \"%s\" is added too late; add fields before you call %s", field,
+        return bt_fail(BT_ERROR_ARGUMENT, "bt_dataset_add: field \"%s\" is added too late; add fields before %s", field,
                        data->next ? "joining" : "bt_dataset_tasks");
     bt_store *narrow;
     BT_TRY(bt_store_narrow(values, &narrow));

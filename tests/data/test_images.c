@@ -401,7 +401,7 @@ START_TEST(faults)
                    "set/train/b: the folder of this class has no image; expected files .jpg, .png, .pgm or .ppm");
     write_png("set/train/b/2.png", kind_of(3, 4, 5));
     ck_assert_ptr_null(bt_dataset_open(path_of("set"), "train"));
-    expect_failure(BT_ERROR_DATA, "set/train/b/2.png is of 4 x 5 pixels", "set/train/a/1.png of 5 x 4",
+    expect_failure(BT_ERROR_DATA, "set/train/b/2.png has 4 x 5 pixels", "set/train/a/1.png has 5 x 4",
                    "images of one size");
     write_png("set/train/b/2.png", kind_of(5, 5, 4));
     ck_assert_ptr_null(bt_dataset_open(path_of("set"), "train"));

@@ -345,7 +345,7 @@ START_TEST(an_older_format)
     copy("step-3.safetensors", "run/checkpoints/step-3.safetensors");
     bt_engine *engine = linear_engine("");
     ck_assert_int_eq(bt_engine_resume(engine, "run"), BT_ERROR_FILE);
-    ck_assert_ptr_nonnull(strstr(bt_error(), "was written by version 0.1.0, in another format (`betty checkpoint 1`)"));
+    ck_assert_ptr_nonnull(strstr(bt_error(), "was written by version 0.1.0 in another format (`betty checkpoint 1`)"));
     const char *advice = strstr(bt_error(), "`weights = ");
     ck_assert(advice && sscanf(advice, "`weights = %127[^`]", path) == 1);
     ck_assert_ptr_nonnull(strstr(bt_error(), "`weights_layout = plain`, `weights_names = PROBLEM.* > *`"));
