@@ -340,13 +340,14 @@ static const struct {
     {&projected, "",
      "lower: type = darts assumes that the gradient of its loss is 0 at its solution, and leaves out these parts of "
      "its steps: param_callback; state what holds"},
-    {&projected, "lower.type = cg\n", "besides: param_callback;"},
-    {&still, "lower.type = penalty\n", "besides: grad_callback;"},
-    {&idle, "", "besides: param_callback, grad_callback;"},
-    {&free_lower, "lower.gradient_clipping = 2\n", "besides: gradient_clipping (where it still acts"},
-    {&free_lower, "lower.gradient_clipping_value = 2\n", "besides: gradient_clipping_value"},
+    {&projected, "lower.type = cg\n", "of its steps: param_callback;"},
+    {&still, "lower.type = penalty\n", "of its steps: grad_callback;"},
+    {&idle, "", "of its steps: param_callback, grad_callback;"},
+    {&free_lower, "lower.gradient_clipping = 2\n", "of its steps: gradient_clipping (where it still acts"},
+    {&free_lower, "lower.gradient_clipping_value = 2\n", "of its steps: gradient_clipping_value"},
     {&free_lower, "lower.type = sama\nlower.gradient_clipping_value = 2\n", NULL}, /* its slope has it */
-    {&free_lower, "lower.type = cg\nlower.weight_decay = 0.1\n", "besides: weight_decay (in the loss it is seen);"},
+    {&free_lower, "lower.type = cg\nlower.weight_decay = 0.1\n",
+     "of its steps: weight_decay (as a term of the loss it is included);"},
     {&free_lower, "lower.weight_decay = 0.1\n", NULL}, /* darts has no H that it could be missing in */
     {&free_lower, "", NULL},
     {&solved, "", NULL},

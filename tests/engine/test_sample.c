@@ -175,7 +175,7 @@ static void refused(bt_status status, const char *word)
 
 START_TEST(what_cannot_be)
 {
-    refused(ask("", (bt_sampling){.text = "", .tokens = 1}), "not a token");
+    refused(ask("", (bt_sampling){.text = "", .tokens = 1}), "no tokens");
     refused(ask("", (bt_sampling){.text = "a", .tokens = -1}), "tokens");
     refused(ask("", (bt_sampling){.text = "a", .tokens = 1, .temperature = -1}), "temperature");
     table[1][2] = NAN;

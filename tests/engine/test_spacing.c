@@ -182,7 +182,7 @@ START_TEST(what_the_plan_says)
     FILE *file = fmemopen(text, sizeof text - 1, "w");
     EXPECT_OK(bt_engine_print(engine, BT_PLAN, file));
     fclose(file);
-    snprintf(due, sizeof due, "the state is kept once in %lld steps of the inner loop", (long long)spacing_of(engine));
+    snprintf(due, sizeof due, "the state is saved every %lld steps of the inner loop", (long long)spacing_of(engine));
     ck_assert_msg(strstr(text, due) != NULL, "%s", text);
     json_t *plan = bt_plan_json(engine), *level = json_array_get(json_object_get(plan, "levels"), 1);
     ck_assert_int_eq(json_integer_value(json_object_get(level, "spacing")), spacing_of(engine));

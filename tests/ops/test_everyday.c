@@ -488,7 +488,7 @@ START_TEST(test_mistakes)
     MISTAKE(bt_einsum("i", F64(1), F64(1)), "einsum \"i\": the equation has fewer operands than the call, which has 2");
     MISTAKE(bt_einsum("i,j", F64(1)), "einsum \"i,j\": the equation has more operands than the call, which has 1");
     MISTAKE(bt_einsum("i->k", F64(1)), "einsum \"i->k\": the result has the letter k, which no operand has");
-    MISTAKE(bt_einsum("i->ii", F64(1)), "einsum \"i->ii\": the result has the letter i, which it has already");
+    MISTAKE(bt_einsum("i->ii", F64(1)), "einsum \"i->ii\": the result has the letter i, which occurs twice");
     MISTAKE(bt_einsum("...i", F64(1)), "einsum \"...i\": \"...\" is not supported; name each axis by a letter");
 }
 END_TEST
