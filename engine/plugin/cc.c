@@ -70,7 +70,7 @@ static bt_status make_folder(const char *path)
 {
     if (mkdir(path, 0700) == 0 || errno == EEXIST)
         return BT_OK;
-    return bt_fail(BT_ERROR_FILE, "the cache folder %s cannot be made: %s", path, strerror(errno));
+    return bt_fail(BT_ERROR_FILE, "the cache folder %s cannot be created: %s", path, strerror(errno));
 }
 
 /* Code that is loaded must not be anybody else's: the folder is the user's alone. */

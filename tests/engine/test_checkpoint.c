@@ -485,7 +485,7 @@ START_TEST(no_such_place)
     put("file", "", 0);
     bt_engine *engine = resumable_engine(&world, "", "", NULL);
     ck_assert_int_eq(bt_engine_save(engine, "file/folder"), BT_ERROR_FILE);
-    ck_assert_str_eq(bt_error(), "the output folder file/folder cannot be made: Not a directory");
+    ck_assert_str_eq(bt_error(), "the output folder file/folder cannot be created: Not a directory");
     bt_engine_free(engine);
     bt_error_clear();
     ck_assert_int_eq(mkdir("folder", 0777), 0);

@@ -237,7 +237,7 @@ START_TEST(wanted_folders)
     ck_assert_int_eq(bt_output_check("a/b/c"), BT_ERROR_CONFIG);
     bt_error_clear();
     ck_assert_int_eq(bt_output_make("a/b/c/summary.json/d", NULL, &output), BT_ERROR_FILE);
-    ck_assert_str_eq(bt_error(), "the output folder a/b/c/summary.json/d cannot be made: Not a directory");
+    ck_assert_str_eq(bt_error(), "the output folder a/b/c/summary.json/d cannot be created: Not a directory");
     bt_error_clear();
     ck_assert_int_eq(bt_output_make("", NULL, &output), BT_ERROR_CONFIG);
     ck_assert_int_ne(bt_output_make(NULL, NULL, NULL), BT_OK);
