@@ -156,7 +156,7 @@ class Part:
         same = all(o.bits == last.bits for o in outcomes) if compared else None
         status, note = last.status, last.note
         if same is False:
-            status, note = FAILED, "other bits than the first time"
+            status, note = FAILED, "different bits from the first time"
         elif status == OK and times < due:
             note = "; ".join(filter(None, [note, "done once"]))
         return {"part": self.name, "name": check.name, "status": status, "times": times, "same_bits": same,
