@@ -160,14 +160,15 @@ static bt_status check_folder(const char *folder)
     if (!S_ISDIR(info.st_mode))
         return bt_fail(BT_ERROR_CONFIG, "%s is not a folder; name the folder of a run", folder);
     if (bt_output_holds(folder) == BT_OUTPUT_RUNS)
-        return bt_fail(BT_ERROR_CONFIG,
-                       "%s holds several runs; name the folder of one, which is below, or read grid.md there", folder);
+        return bt_fail(BT_ERROR_CONFIG, "%s holds several runs; name the subfolder of one, or read grid.md there",
+                       folder);
     char *path = bt_string("%s/config.ini", folder);
     bool there = path && access(path, F_OK) == 0;
     bt_free(path);
     if (there)
         return BT_OK;
-    return bt_fail(BT_ERROR_CONFIG, "%s is no folder of a run: config.ini, which every run leaves, is missing", folder);
+    return bt_fail(BT_ERROR_CONFIG, "%s is not the folder of a run: it has no config.ini, which every run writes",
+                   folder);
 }
 
 bt_status bt_compared_read(const char *folder, bt_compared *run)

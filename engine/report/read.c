@@ -105,7 +105,7 @@ static bool is_same(const bt_report_run *one, const bt_report_run *other)
 static bt_status read_run(const char *folder, bt_report_all *all)
 {
     if (all->run_count >= BT_REPORT_MOST)
-        return bt_fail(BT_ERROR_CONFIG, "%s: it is one run too many; a report has at most %d", folder, BT_REPORT_MOST);
+        return bt_fail(BT_ERROR_CONFIG, "%s: too many runs; a report shows at most %d", folder, BT_REPORT_MOST);
     bt_report_run *grown = bt_grow(all->runs, &all->run_room, all->run_count + 1, sizeof *all->runs);
     if (!grown)
         return BT_ERROR_MEMORY;
@@ -165,7 +165,7 @@ static bt_status read_folder(const char *folder, bt_report_all *all)
     if (stat(folder, &info) != 0)
         return bt_fail(BT_ERROR_CONFIG, "--report: cannot open the folder %s: %s", folder, strerror(errno));
     if (!S_ISDIR(info.st_mode))
-        return bt_fail(BT_ERROR_CONFIG, "--report: %s is not a folder; name the folder that a run has left", folder);
+        return bt_fail(BT_ERROR_CONFIG, "--report: %s is not a folder; name the folder of a run", folder);
     if (holds(folder, "config.ini"))
         return read_run(folder, all);
     if (holds(folder, BT_OUTPUT_GRID))

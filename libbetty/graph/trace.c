@@ -71,7 +71,7 @@ bt_tensor *bt_trace_read(bt_var *var)
     if (!now)
         return bt_trace_poison(BT_ERROR_ARGUMENT, "a variable can only be read inside a traced callback");
     if (!var)
-        return bt_trace_poison(BT_ERROR_ARGUMENT, "a variable that does not exist is read");
+        return bt_trace_poison(BT_ERROR_ARGUMENT, "the variable to read is NULL");
     for (int64_t i = 0; i < now->overlay_count; i++)
         if (now->overlay[i].var == var)
             return now->overlay[i].value;

@@ -252,7 +252,7 @@ bt_status bt_queue_shift(bt_queue *queue, char *to, const char *from, size_t byt
 bt_status bt_queue_join(bt_queue *queue, bt_transport *transport)
 {
     if (!queue->device->join)
-        return bt_fail(BT_ERROR_UNSUPPORTED, "%d ranks cannot be on devices of this kind", transport->ranks);
+        return bt_fail(BT_ERROR_UNSUPPORTED, "devices of this kind do not support %d ranks", transport->ranks);
     return queue->device->join(queue->work, transport);
 }
 
