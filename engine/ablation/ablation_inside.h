@@ -21,6 +21,8 @@ typedef struct bt_choice { /* a key of a level with another value than it has */
 /* For an engine whose levels are planned: a list of such objects; level NULL: all. within: only what may help to meet a
  * budget: if a budget can choose a value by itself, the value that lets it. NULL after an error. */
 json_t *bt_choices_list(bt_engine *engine, const char *level, bool within);
+/* Of a whole step, however many micro-batches that is and whether batch_size says so; 0: not from a data set. */
+int64_t bt_ablation_examples(const bt_problem *problem);
 bool bt_choice_same(const bt_choice *a, const bt_choice *b); /* the same key and value, perhaps of different levels */
 /* Their structs, in the region, whose text is the list's; NULL: out of memory. */
 const bt_choice *bt_choices_read(bt_region *region, const json_t *list);

@@ -12,6 +12,12 @@ typedef struct listing {
     json_t *list;
 } listing;
 
+int64_t bt_ablation_examples(const bt_problem *problem)
+{
+    const bt_stream *train = problem->train;
+    return train && train->loader ? train->shapes[0]->count * problem->settings->gradient_accumulation : 0;
+}
+
 /* Two levels work on one batch, which then is one for both. */
 static bool shares_batches(const bt_problem *problem)
 {
@@ -31,9 +37,11 @@ typedef struct also {
 /* So many micro-batches are as many examples as now, if batch_size goes along. */
 static bool fits_accumulation(const bt_problem *problem, const char *value, also *with)
 {
-    const bt_problem_settings *s = problem->settings;
-    const int64_t examples = s->batch_size * s->gradient_accumulation, accumulation = strtoll(value, NULL, 10);
-    if (bt_is_idle(problem->context, problem, "batch_size") || shares_batches(problem) || examples % accumulation != 0)
+    const int64_t accumulation = strtoll(value, NULL, 10);
+    if (bt_is_idle(problem->context, problem, "batch_size") || shares_batches(problem))
+        return false;
+    const int64_t examples = bt_ablation_examples(problem);
+    if (examples < accumulation || examples % accumulation != 0)
         return false;
     with->key = "batch_size";
     snprintf(with->value, sizeof with->value, "%lld", (long long)(examples / accumulation));

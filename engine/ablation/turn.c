@@ -30,9 +30,9 @@ typedef struct turning {
 
 static bt_status set(bt_engine *engine, const bt_choice *choice, const char *key, const char *value)
 {
-    char *whole = bt_string("%s.%s", choice->level, key);
-    bt_status status = whole ? bt_engine_set_from(engine, whole, value, "--ablate") : BT_ERROR_MEMORY;
-    bt_free(whole);
+    char *origin = bt_string("--ablate %s.%s", choice->level, key);
+    bt_status status = origin ? bt_engine_set_from(engine, strchr(origin, ' ') + 1, value, origin) : BT_ERROR_MEMORY;
+    bt_free(origin);
     return status;
 }
 
@@ -244,9 +244,8 @@ static bt_status validation(const turning *t, json_t **metric)
 static double examples_of_a_step(const turning *t)
 {
     const bt_problem *leaf = t->context->leaf_count ? t->context->leaves[0] : NULL;
-    if (!leaf || !leaf->train || !leaf->train->loader || leaf->settings->batch_size < 1)
-        return NAN;
-    return (double)(leaf->settings->batch_size * leaf->settings->gradient_accumulation);
+    const int64_t examples = leaf ? bt_ablation_examples(leaf) : 0;
+    return examples ? (double)examples : NAN;
 }
 
 static bt_status tell_result(const turning *t, json_t *loss, json_t *metric, size_t resident)

@@ -25,6 +25,12 @@ static const bt_cli_option options[] = {
      .help = "try each memory technique on each level and print what it saves and costs; with --plan only the bytes, "
              "without running. It writes ablation.json, ablation.md and ablation.svg"},
     {"--steps", COUNT, FIELD(steps), .value = "N", .help = "with --ablate: leaf steps per row and round (20)"},
+    {"--find-lr", TEXT, FIELD(find_lr), .value = "PROBLEM",
+     .help =
+         "learning rate range test (lr_find): let the learning rate of this problem rise from step to step, print the "
+         "loss over it and suggest a rate. It writes lr.csv and lr.svg to runs/NAME-find-lr-N, or to --output"},
+    {"--lr-range", TEXT, FIELD(lr_range), .value = "LOW:HIGH:N",
+     .help = "with --find-lr: the lowest and the highest rate, and the number of steps of PROBLEM (1e-7:10:100)"},
     {"--level", TEXT, FIELD(level), .value = "NAME",
      .help = "check the hypergradient of this upper problem only; evaluate or sample from this problem only; ablate "
              "this level only"},
@@ -34,8 +40,8 @@ static const bt_cli_option options[] = {
     {"--profile", FLAG, FIELD(profile),
      .help = "train and print where the time went; write profile.json and trace.json (Chrome's trace format)"},
     {"--json", FLAG, FIELD(json),
-     .help = "print the plan, the info, the check, the ablation, the differences between two runs, or the table of "
-             "several runs as JSON"},
+     .help = "print the plan, the info, the check, the ablation, the losses of --find-lr, the differences between two "
+             "runs, or the table of several runs as JSON"},
     {"--set", SET, .value = "SECTION.KEY=VALUE",
      .help = "override a setting of the file; may be repeated. Several values, A|B|C, start several runs: one for each "
              "combination and each seed. Write \\| for a | inside a value"},
@@ -248,7 +254,7 @@ static bt_status sort_words(bt_cli *cli)
 bool bt_cli_reports(const bt_cli *cli)
 {
     return cli->plan || cli->info || cli->print_config || cli->equation || cli->check || cli->ablate || cli->evaluate ||
-           cli->export;
+           cli->export || cli->find_lr;
 }
 
 /* What goes with nothing else. */
@@ -258,6 +264,16 @@ static bt_status check_ablation(const bt_cli *cli)
         return bt_fail(BT_ERROR_CONFIG, "--steps needs --ablate, and does not work with --plan");
     if (cli->ablate && (cli->info || cli->print_config || cli->equation || cli->check || cli->profile || cli->evaluate))
         return bt_fail(BT_ERROR_CONFIG, "--ablate can be combined with --plan, but with no other report");
+    return BT_OK;
+}
+
+static bt_status check_find_lr(const bt_cli *cli)
+{
+    if (cli->lr_range && !cli->find_lr)
+        return bt_fail(BT_ERROR_CONFIG, "--lr-range needs --find-lr PROBLEM");
+    if (cli->find_lr && (cli->plan || cli->info || cli->print_config || cli->equation || cli->check || cli->ablate ||
+                         cli->evaluate || cli->export || cli->profile || cli->grid))
+        return bt_fail(BT_ERROR_CONFIG, "--find-lr cannot be combined with another report or with several runs");
     return BT_OK;
 }
 
@@ -360,6 +376,7 @@ static bt_status check_together(const bt_cli *cli)
     BT_TRY(check_compare(cli));
     BT_TRY(check_export(cli));
     BT_TRY(check_ablation(cli));
+    BT_TRY(check_find_lr(cli));
     BT_TRY(check_curve(cli));
     BT_TRY(check_sample(cli));
     if (cli->samples && !cli->check)
@@ -368,16 +385,16 @@ static bt_status check_together(const bt_cli *cli)
         return bt_fail(BT_ERROR_CONFIG, "--level needs --check-hypergradient, --ablate or --evaluate");
     if (cli->predictions && !cli->evaluate)
         return bt_fail(BT_ERROR_CONFIG, "--predictions needs --evaluate DIR");
-    if (cli->json && !cli->plan && !cli->info && !cli->check && !cli->ablate && !cli->evaluate && !cli->compare &&
-        !cli->grid)
-        return bt_fail(
-            BT_ERROR_CONFIG,
-            "--json needs --plan, --info, --check-hypergradient, --ablate, --evaluate, --compare or several runs");
+    if (cli->json && !cli->plan && !cli->info && !cli->check && !cli->ablate && !cli->find_lr && !cli->evaluate &&
+        !cli->compare && !cli->grid)
+        return bt_fail(BT_ERROR_CONFIG, "--json needs --plan, --info, --check-hypergradient, --ablate, --find-lr, "
+                                        "--evaluate, --compare or several runs");
     if (cli->evaluate && (cli->plan || cli->info || cli->print_config || cli->equation || cli->check || cli->profile))
         return bt_fail(BT_ERROR_CONFIG, "--evaluate cannot be combined with another report");
     if (cli->resume && bt_cli_reports(cli))
         return bt_fail(BT_ERROR_CONFIG, "--resume trains: it cannot be combined with --plan, --info, --print-config, "
-                                        "--print-equation, --check-hypergradient, --ablate, --evaluate or --export");
+                                        "--print-equation, --check-hypergradient, --ablate, --find-lr, --evaluate or "
+                                        "--export");
     if (cli->resume && cli->output)
         return bt_fail(BT_ERROR_CONFIG, "--resume continues in the run's own folder: leave out --output");
     return BT_OK;

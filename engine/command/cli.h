@@ -20,6 +20,8 @@ typedef struct bt_cli {
     const char *evaluate;    /* the folder of the run to evaluate; NULL: none */
     const char *new;         /* the problem to write; NULL: none */
     const char *compare;     /* the folder of a run; `file` is another one's; NULL: none */
+    const char *find_lr;     /* the problem whose learning rate is looked for; NULL: none */
+    const char *lr_range;    /* with it: LOW:HIGH:N; NULL: the default */
     const char *predictions; /* the file for what each example gets; NULL: none */
     const char *sample;      /* a text to go on with; NULL: none */
     const char *export;      /* the file for others; NULL: none */

@@ -8,6 +8,7 @@
 #include "engine/command/ranks.h"
 #include "engine/command/signals.h"
 #include "engine/compare/compare.h"
+#include "engine/find_lr/find_lr.h"
 #include "engine/grid/grid.h"
 #include "engine/output/json.h"
 #include "engine/report/report.h"
@@ -85,7 +86,7 @@ static bt_status load(bt_engine *engine, const bt_cli *cli)
         BT_TRY(bt_cuda_profile(cli->card));
     BT_TRY(bt_engine_attach(engine, &front));
     BT_TRY(configure(engine, cli));
-    if (cli->evaluate || cli->export) /* sets up by itself: values come from the checkpoint */
+    if (cli->evaluate || cli->export || cli->find_lr) /* sets up by itself: values come from elsewhere */
         return BT_OK;
     return cli->resume ? bt_engine_resume(engine, cli->resume) : bt_engine_setup(engine);
 }
@@ -107,6 +108,13 @@ static bt_status report(bt_engine *engine, const bt_cli *cli)
     if (cli->export)
         return bt_engine_export(
             engine, &(bt_exporting){.folder = cli->run, .problem = cli->problem, .path = cli->export, .file = stdout});
+    if (cli->find_lr)
+        return bt_engine_find_lr(engine, &(bt_find_lr){.problem = cli->find_lr,
+                                                       .range = cli->lr_range,
+                                                       .folder = cli->output,
+                                                       .json = cli->json,
+                                                       .file = stdout,
+                                                       .progress = cli->quiet ? NULL : stderr});
     if (cli->evaluate)
         return bt_engine_evaluate(engine, &(bt_evaluation){.folder = cli->evaluate,
                                                            .level = cli->level,

@@ -4,8 +4,7 @@
 #include <math.h>
 #include <string.h>
 
-/* Adafactor in the form that has a rate of its own has none to log. */
-static int rate_index(const bt_problem *problem)
+int bt_rates_index(const bt_problem *problem)
 {
     const bt_hyper_def *hypers = problem->settings->optimizer->hypers;
     const int relative = bt_hyper_index(hypers, "relative_step");
@@ -31,7 +30,8 @@ static bool is_free(const bt_problem *problem, const char *full)
 
 bool bt_rates_move(const bt_problem *problem)
 {
-    return rate_index(problem) >= 0 && (problem->def->schedule || bt_scheduler_moves(&problem->settings->scheduler));
+    return bt_rates_index(problem) >= 0 &&
+           (problem->def->schedule || bt_scheduler_moves(&problem->settings->scheduler));
 }
 
 bt_status bt_rates_open(bt_problem *problem)
@@ -42,7 +42,7 @@ bt_status bt_rates_open(bt_problem *problem)
         return BT_ERROR_MEMORY;
     if (optimizer->rested && !(problem->rested_name = bt_string("%s.rested_steps", problem->name)))
         return BT_ERROR_MEMORY;
-    for (int g = 0; g < optimizer->group_count && rate_index(problem) >= 0; g++) {
+    for (int g = 0; g < optimizer->group_count && bt_rates_index(problem) >= 0; g++) {
         const char *group = optimizer->groups[g].name;
         if (!trains_some(problem, g))
             continue;
@@ -68,7 +68,7 @@ int bt_rates_take(const bt_problem *problem, bt_metric_value *values)
     int count = 0;
     for (int g = 0; problem->rate_names && g < problem->optimizer->group_count; g++) {
         const bt_optimizer_group *group = &problem->optimizer->groups[g];
-        const int lr = rate_index(problem);
+        const int lr = bt_rates_index(problem);
         if (!problem->rate_names[g] || !is_free(problem, problem->rate_names[g]))
             continue;
         bt_metric_value *value = &values[count++];

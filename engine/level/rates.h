@@ -4,6 +4,8 @@
 
 #include "engine/level/level.h"
 
+/* Of lr among the optimiser's hyperparameters; -1: it has none, or, as adafactor's relative steps, does not use it. */
+int bt_rates_index(const bt_problem *problem);
 bool bt_rates_move(const bt_problem *problem); /* only its program knows what an update has used */
 bt_status bt_rates_open(bt_problem *problem);
 void bt_rates_close(bt_problem *problem);

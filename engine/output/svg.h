@@ -55,7 +55,7 @@ void bt_svg_spreads_add(const bt_svg_spreads *spreads, bt_text *text);
 /* ---- svg_lines.c: lines through points, each with its name beside its first point ---- */
 
 typedef struct bt_svg_point {
-    double x, y;      /* not negative */
+    double x, y;      /* not negative, but where the axes are fitted */
     const char *note; /* shows where the pointer rests */
 } bt_svg_point;
 
@@ -73,6 +73,7 @@ typedef struct bt_svg_lines {
     void (*x_tick)(double value, char text[32]);
     void (*y_tick)(double value, char text[32]);
     double x_unit, y_unit; /* ticks are round multiples of them */
+    bool fitted;           /* the axes begin where the values do, not at 0 */
 } bt_svg_lines;
 
 /* Likewise. */

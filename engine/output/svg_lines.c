@@ -1,4 +1,4 @@
-/* engine/output/svg_lines.c: lines through points, on two axes from 0, each with its name beside its first point. */
+/* engine/output/svg_lines.c: lines through points, on two axes, each with its name beside its first point. */
 #include "engine/output/svg_inside.h"
 
 #include <math.h>
@@ -12,27 +12,40 @@ static const char *const colours[] = {"#4e79a7", "#f28e2b", "#59a14f", "#b07aa1"
 typedef struct drawing {
     const bt_svg_lines *chart;
     bt_text *text;
-    double x_step, y_step; /* from tick to tick */
-    double x_most, y_most; /* at the ends of the axes, which are ticks */
+    double x_step, y_step;                   /* from tick to tick */
+    double x_least, y_least, x_most, y_most; /* at the ends of the axes, which are ticks */
 } drawing;
 
-static double place_x(const drawing *d, double x) { return LEFT + WIDE * x / d->x_most; }
-static double place_y(const drawing *d, double y) { return TOP + HIGH * (1 - y / d->y_most); }
+static double place_x(const drawing *d, double x) { return LEFT + WIDE * (x - d->x_least) / (d->x_most - d->x_least); }
+static double place_y(const drawing *d, double y) { return TOP + HIGH * (d->y_most - y) / (d->y_most - d->y_least); }
+
+/* Both ends of an axis become ticks. */
+static double round_ends(double *least, double *most, double unit)
+{
+    if (*least == *most)
+        *most += unit;
+    const double step = bt_svg_step(*most - *least, unit);
+    *least = step * floor(*least / step + 1e-9);
+    *most = step * ceil(*most / step - 1e-9);
+    return step;
+}
 
 static void scale(drawing *d)
 {
-    double x = 0, y = 0;
+    if (d->chart->fitted && d->chart->count && d->chart->lines[0].count) {
+        d->x_least = d->x_most = d->chart->lines[0].points[0].x;
+        d->y_least = d->y_most = d->chart->lines[0].points[0].y;
+    }
     for (int64_t l = 0; l < d->chart->count; l++)
         for (int64_t i = 0; i < d->chart->lines[l].count; i++) {
-            x = fmax(x, d->chart->lines[l].points[i].x);
-            y = fmax(y, d->chart->lines[l].points[i].y);
+            const bt_svg_point *point = &d->chart->lines[l].points[i];
+            d->x_least = fmin(d->x_least, point->x);
+            d->y_least = fmin(d->y_least, point->y);
+            d->x_most = fmax(d->x_most, point->x);
+            d->y_most = fmax(d->y_most, point->y);
         }
-    x = x > 0 ? x : d->chart->x_unit;
-    y = y > 0 ? y : d->chart->y_unit;
-    d->x_step = bt_svg_step(x, d->chart->x_unit);
-    d->y_step = bt_svg_step(y, d->chart->y_unit);
-    d->x_most = d->x_step * ceil(x / d->x_step - 1e-9);
-    d->y_most = d->y_step * ceil(y / d->y_step - 1e-9);
+    d->x_step = round_ends(&d->x_least, &d->x_most, d->chart->x_unit);
+    d->y_step = round_ends(&d->y_least, &d->y_most, d->chart->y_unit);
 }
 
 static void draw_axes(const drawing *d)
@@ -40,14 +53,14 @@ static void draw_axes(const drawing *d)
     const char *const grey = "fill=\"#666666\" font-size=\"11\" text-anchor=";
     char words[32], style[96];
     snprintf(style, sizeof style, "%s\"middle\"", grey);
-    for (double value = 0; value <= d->x_most * 1.0001; value += d->x_step) {
+    for (double value = d->x_least; value <= d->x_most + d->x_step / 2; value += d->x_step) {
         const double x = place_x(d, value);
         bt_text_add(d->text, "<path d=\"M%.1f %dV%d\" stroke=\"#e4e4e4\"/>\n", x, TOP, TOP + HIGH);
         d->chart->x_tick(value, words);
         bt_svg_put(d->text, x, TOP + HIGH + 18, style, words, NAME);
     }
     snprintf(style, sizeof style, "%s\"end\"", grey);
-    for (double value = 0; value <= d->y_most * 1.0001; value += d->y_step) {
+    for (double value = d->y_least; value <= d->y_most + d->y_step / 2; value += d->y_step) {
         const double y = place_y(d, value);
         bt_text_add(d->text, "<path d=\"M%d %.1fH%d\" stroke=\"#e4e4e4\"/>\n", LEFT, y, LEFT + WIDE);
         d->chart->y_tick(value, words);

@@ -65,6 +65,12 @@ same convnet maml_omniglot 'meta: optimizer = sgd' meta.optimizer=sgd
     fail "levels that work on one batch cannot be split: $(cat out)"
 [ ! -e runs ] || fail "--plan leaves a folder that nobody asked for"
 
+# batches of all examples are divided, too: 16,280 of the penalty, not the 16,281 of the model
+ablate whole logistic_hpo --plan
+same whole logistic_hpo 'penalty: gradient_accumulation = 4' penalty.gradient_accumulation=4 penalty.batch_size=4070
+[ "$(value whole "any('model: gradient_accumulation' in row for row in rows)")" = False ] || fail "an odd number was halved"
+[ "$(value whole "any('failed' in row for row in rows.values())")" = False ] || fail "rows have failed: $(cat out)"
+
 # measured, on one level; a table of the same rows on the terminal and in Markdown
 ablate measured reweight --level classifier --steps 3
 [ "$(value measured "all(row['planned_bytes'] == row['measured_bytes'] for row in rows.values())")" = True ] ||

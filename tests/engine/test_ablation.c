@@ -214,6 +214,30 @@ START_TEST(in_the_place_of_another)
 }
 END_TEST
 
+/* batch_size = all, or more than there are: of the 10 rows of the lower level, halves are micro-batches, quarters are
+ * none; the 7 of the upper one are not to be divided. */
+START_TEST(all_examples)
+{
+    static const char *const sizes[] = {"all", "100"};
+    for (int i = 0; i < BT_COUNT_OF(sizes); i++) {
+        char settings[200];
+        json_t *all, *row;
+        size_t r;
+        snprintf(settings, sizeof settings, "lower.type = darts\nlower.batch_size = %s\nupper.batch_size = %s\n",
+                 sizes[i], sizes[i]);
+        EXPECT_OK(ablate(settings, NULL, true, &all));
+        expect_plan(all, "lower: gradient_accumulation = 2", "lower.gradient_accumulation = 2\nlower.batch_size = 5\n");
+        json_array_foreach(json_object_get(all, "rows"), r, row)
+        {
+            const char *name = bt_json_read_text(row, "row"), *split = strstr(name, "gradient_accumulation");
+            ck_assert_msg(!split || strcmp(name, "lower: gradient_accumulation = 2") == 0, "%s", name);
+            ck_assert_msg(!json_object_get(row, "failed"), "%s: %s", name, bt_json_read_text(row, "failed"));
+        }
+        json_decref(all);
+    }
+}
+END_TEST
+
 /* A level's own rows; what does nothing there has none. */
 START_TEST(one_level)
 {
@@ -410,6 +434,7 @@ int main(void)
     tcase_add_test(tests, not_both_together);
     tcase_add_test(tests, planned_as_by_hand);
     tcase_add_test(tests, in_the_place_of_another);
+    tcase_add_test(tests, all_examples);
     tcase_add_test(tests, one_level);
     tcase_add_test(tests, measured);
     tcase_add_test(tests, first_hypergradient);

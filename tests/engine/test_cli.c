@@ -113,7 +113,13 @@ START_TEST(mistakes)
         {{"a.ini", "--output"}, "--output needs a value: --output DIR"},
         {{"a.ini", "--plan=yes"}, "--plan takes no value, found `yes`"},
         {{"a.ini", "--json"},
-         "--json needs --plan, --info, --check-hypergradient, --ablate, --evaluate, --compare or several runs"},
+         "--json needs --plan, --info, --check-hypergradient, --ablate, --find-lr, --evaluate, --compare or several "
+         "runs"},
+        {{"a.ini", "--lr-range=1:2:10"}, "--lr-range needs --find-lr PROBLEM"},
+        {{"a.ini", "--find-lr", "model", "--info"},
+         "--find-lr cannot be combined with another report or with several runs"},
+        {{"a.ini", "--find-lr=model", "--seeds=1,2"},
+         "--find-lr cannot be combined with another report or with several runs"},
         {{"a.ini", "--level", "x"}, "--level needs --check-hypergradient, --ablate or --evaluate"},
         {{"a.ini", "--steps", "3"}, "--steps needs --ablate, and does not work with --plan"},
         {{"a.ini", "--ablate", "--plan", "--steps=3"}, "--steps needs --ablate, and does not work with --plan"},
@@ -130,7 +136,7 @@ START_TEST(mistakes)
         {{"--evaluate=run", "--resume=run"},
          "--resume trains: it cannot be combined with --plan, --info, --print-config, --print-equation, "
          "--check-hypergradient, "
-         "--ablate, --evaluate or --export"},
+         "--ablate, --find-lr, --evaluate or --export"},
         {{"--export=m.onnx"}, "--export m.onnx needs a run: betty-run --export m.onnx --problem NAME RUN"},
         {{"a.ini", "b", "c", "--export=m.onnx"}, "one INI file at a time: found `a.ini`, `b` and more"},
         {{"b", "--export=m.onnx", "--info"}, "--export cannot be combined with a report or with several runs"},

@@ -11,7 +11,7 @@ BEGIN {
     split("nn optim data io backend", peers, " ")
     for (i in peers) { rank[peers[i]] = rank["peers"]; peer[peers[i]] = 1 }
     allowed["nn", "io"] = 1 # weights are read from files
-    n = split("hierarchy config plugin output process level traced solve step schedule state check session compare ablation grid report command", order, " ")
+    n = split("hierarchy config plugin output process level traced solve step schedule state check session find_lr compare ablation grid report command", order, " ")
     for (i = 1; i <= n; i++) inner[order[i]] = i
 }
 function inner_room(path,    parts) { # of engine/: "level"; "": not there, or in no room

@@ -1,0 +1,49 @@
+/* engine/find_lr/find_lr_inside.h: what the files of this room share. */
+#ifndef BT_FIND_LR_INSIDE_H
+#define BT_FIND_LR_INSIDE_H
+
+#include "base/base.h"
+#include "engine/find_lr/find_lr.h"
+
+/* ---- curve.c ---- */
+
+enum { BT_LR_FEWEST = 10, BT_LR_MOST = 1000000 }; /* steps */
+
+typedef struct bt_lr_point {
+    double rate, loss, smooth;
+} bt_lr_point;
+
+typedef enum bt_lr_end {
+    BT_LR_ALL,     /* all steps were made */
+    BT_LR_ROSE,    /* the smoothed loss has left its minimum behind */
+    BT_LR_INFINITE /* the loss is not a number, or infinite: that step is no point */
+} bt_lr_end;
+
+typedef struct bt_lr_curve {
+    double low, high;
+    int64_t steps;
+    bt_lr_point *points; /* room for `steps` */
+    int64_t count;
+    double mean; /* of the losses, by exponential weights that do not sum to 1 yet */
+    double least;
+    bt_lr_end end;
+} bt_lr_curve;
+
+/* text: "LOW:HIGH:N"; NULL: the default. bt_lr_close in any case. */
+bt_status bt_lr_open(bt_lr_curve *curve, const char *text);
+void bt_lr_close(bt_lr_curve *curve);
+double bt_lr_rate(const bt_lr_curve *curve, int64_t step);
+bool bt_lr_add(bt_lr_curve *curve, double loss); /* of the next step; false: no further one is worth it */
+double bt_lr_limit(const bt_lr_curve *curve);    /* what the smoothed loss must not exceed */
+/* The point where the smoothed loss falls fastest over the logarithm of the rate, without the edges of the range.
+ * NULL: it falls nowhere. */
+const bt_lr_point *bt_lr_suggest(const bt_lr_curve *curve);
+
+/* ---- show.c ---- */
+
+void bt_lr_text(const bt_lr_curve *curve, const char *problem, bt_text *text);
+void bt_lr_csv(const bt_lr_curve *curve, bt_text *text);
+bt_status bt_lr_json(const bt_lr_curve *curve, const char *problem, FILE *file);
+bt_status bt_lr_picture(const bt_lr_curve *curve, const char *problem, bt_text *text);
+
+#endif
