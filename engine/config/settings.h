@@ -16,13 +16,7 @@ typedef enum bt_device_choice { BT_DEVICE_AUTO, BT_DEVICE_CPU, BT_DEVICE_CUDA } 
 typedef enum bt_executor { BT_EXECUTOR_AUTO, BT_EXECUTOR_LOCKSTEP, BT_EXECUTOR_PROCESSES } bt_executor;
 typedef enum bt_stop_mode { BT_STOP_MIN, BT_STOP_MAX } bt_stop_mode;
 typedef enum bt_products { BT_PRODUCTS_AUTO, BT_PRODUCTS_FP32, BT_PRODUCTS_AS_LEVEL, BT_PRODUCTS_FP16 } bt_products;
-typedef enum bt_precision {
-    BT_FP32,
-    BT_FP64,
-    BT_PRECISION_BF16,
-    BT_PRECISION_FP16,
-    BT_PRECISION_BF16_TRUE
-} bt_precision;
+typedef enum bt_precision { BT_IN_FP32, BT_IN_TF32, BT_IN_FP64, BT_IN_BF16, BT_IN_FP16, BT_IN_BF16_TRUE } bt_precision;
 /* In the order of the words of the key; the last two are other names of zero1 and zero3. */
 typedef enum bt_strategy_words {
     BT_STRATEGY_DEFAULT,

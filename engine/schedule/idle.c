@@ -56,11 +56,14 @@ static bool not_scaled(const bt_context *context, const bt_problem *problem)
     return !bt_scale_needed(problem);
 }
 
+static bool computes_tf32(const bt_context *context) { return context->instance->backend->kernels.tf32; }
+
 static bool nothing_narrow(const bt_context *context, const bt_problem *problem)
 {
     (void)problem;
     for (int i = 0; i < context->problem_count; i++)
-        if (bt_dtype_half(context->problems[i]->low))
+        if (bt_dtype_half(context->problems[i]->low) ||
+            (context->problems[i]->low == BT_TF32 && computes_tf32(context)))
             return false;
     return true;
 }
@@ -342,7 +345,7 @@ static const idle_row rows[] = {
     {PROBLEM("product_batches"), not_lower, not_lower_why, .wiring = true},
     {PROBLEM("product_batches"), one_micro_batch, "with gradient_accumulation = 1 there is only the last batch"},
     {PROBLEM("product_precision"), not_lower, not_lower_why, .wiring = true},
-    {PROBLEM("product_precision"), nothing_narrow, "no level has a precision of 16 bits"},
+    {PROBLEM("product_precision"), nothing_narrow, "no level has products of fewer bits than fp32"},
     {PROBLEM("darts_alpha"), not_lower, not_lower_why, .wiring = true},
     {PROBLEM("darts_alpha"), has_penalty, "its type uses a penalty instead of a second-order product"},
     {PROBLEM("darts_alpha"), not_finite, "it is used only with product = finite"},
@@ -475,13 +478,25 @@ static void warn_optimizer(bt_context *context, const bt_problem *problem)
         }
 }
 
+/* The other values of the key act. */
+static void warn_tf32(bt_context *context, const char *section, bt_section_kind kind, int precision)
+{
+    if (precision == BT_IN_TF32 && !computes_tf32(context))
+        warn(context, bt_config_departs(context->config, section, bt_key_find(kind, "precision")),
+             "the processor computes it as fp32", "");
+}
+
 void bt_warn_idle(bt_context *context)
 {
     warn_rows(context, BT_SECTION_ENGINE, NULL);
+    if (!all_have_precision(context, NULL))
+        warn_tf32(context, "engine", BT_SECTION_ENGINE, context->settings->precision);
     for (int i = 0; i < context->problem_count; i++)
         if (context->problems[i]->settings->active) {
             warn_rows(context, BT_SECTION_PROBLEM, context->problems[i]);
             warn_methods(context, context->problems[i]);
             warn_optimizer(context, context->problems[i]);
+            warn_tf32(context, context->problems[i]->name, BT_SECTION_PROBLEM,
+                      context->problems[i]->settings->precision);
         }
 }

@@ -131,14 +131,14 @@ static bt_status load(bt_engine *engine)
         problem->settings = bt_config_problem(engine->context.config, problem->name);
         if (!problem->settings)
             return bt_fail(BT_ERROR_INTERNAL, "%s has no settings", problem->name);
-        int precision = problem->settings->fp16 ? BT_PRECISION_FP16 : problem->settings->precision;
-        if (problem->settings->fp16 && problem->settings->precision != BT_PRECISION_FP16 &&
+        int precision = problem->settings->fp16 ? BT_IN_FP16 : problem->settings->precision;
+        if (problem->settings->fp16 && problem->settings->precision != BT_IN_FP16 &&
             bt_config_origin(engine->context.config, problem->name, "precision"))
             return bt_fail(BT_ERROR_CONFIG, "%s = true contradicts `precision`; remove one of them",
                            bt_config_place(engine->context.config, problem->name, "fp16"));
         problem->dtype = bt_precision_dtype(precision);
         problem->low = bt_precision_low(precision);
-        problem->narrow = precision == BT_PRECISION_BF16_TRUE;
+        problem->narrow = precision == BT_IN_BF16_TRUE;
     }
     return BT_OK;
 }

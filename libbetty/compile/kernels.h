@@ -46,6 +46,7 @@ typedef struct bt_kernel_table {
      * launched one after the other, in the order of the graph. One whose output has no data gets none. Its kernel's own
      * launch fails. NULL: there are no ranks. */
     bt_status (*join)(const bt_call *const *calls, int ranks);
+    bool tf32; /* its products of BT_TF32 (bt_tag.low) are others than those of BT_F32 */
 } bt_kernel_table;
 
 /* Launches it, on memory that the processor can read and write. */

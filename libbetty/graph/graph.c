@@ -137,7 +137,7 @@ static bt_node *node_new(bt_graph *graph, const bt_op *op, const void *attr, siz
     tag.path = bt_graph_intern(graph, tag.path);
     graph->regions = tag.region > graph->regions ? tag.region : graph->regions; /* of another graph */
     tag.call = bt_graph_intern(graph, tag.call && *tag.call ? tag.call : op->name);
-    tag.low = BT_F32;
+    tag.low = bt_low_kept(tag.low);
     *node = (bt_node){.graph = graph,
                       .op = op,
                       .attr = copy,

@@ -161,7 +161,7 @@ bt_tensor *bt_record(const bt_op *op, const void *attr, size_t attr_size, bt_ten
             return graph->poison; /* explained already */
     if (bt_casts(op, in, inputs, now->tag.low)) {
         bt_dtype low = now->tag.low;
-        now->tag.low = BT_F32;
+        now->tag.low = bt_low_kept(low);
         bt_tensor *cast = bt_record_cast(op, attr, attr_size, in, inputs, low);
         now->tag.low = low;
         return cast;

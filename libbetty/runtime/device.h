@@ -46,6 +46,12 @@ typedef struct bt_device_table {
      * results of later work are not valid. */
     bt_device_failure (*wait)(void *queue, int64_t mark);
 
+    /* Takes the time when the device comes to this place of the queue; number 0, 1, ... of those that are taken
+     * together. Once they have been waited for, between gives the seconds from number - 1 to number. NULL: the device
+     * takes no times. */
+    bt_status (*tick)(void *queue, int64_t number);
+    bt_status (*between)(void *queue, int64_t number, double *seconds);
+
     /* What is put onto the queue after record is kept, not done, until recorded returns it. replay puts it onto the
      * queue as one piece, any number of times: the same kernels at the same addresses. NULL: the device has none. */
     bt_status (*record)(void *queue);

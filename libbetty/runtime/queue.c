@@ -265,6 +265,14 @@ bt_status bt_queue_launch_apart(bt_queue *queue, const bt_kernel_impl *kernel, c
 
 bt_status bt_queue_await(bt_queue *queue, int64_t number) { return queue->device->await(queue->work, number); }
 
+bool bt_queue_ticks(const bt_queue *queue) { return queue && queue->device->tick; }
+bt_status bt_queue_tick(bt_queue *queue, int64_t number) { return queue->device->tick(queue->work, number); }
+
+bt_status bt_queue_between(bt_queue *queue, int64_t number, double *seconds)
+{
+    return queue->device->between(queue->work, number, seconds);
+}
+
 /* ---- what is put onto it again ---- */
 
 bool bt_queue_records(const bt_queue *queue) { return queue->device->record != NULL; }

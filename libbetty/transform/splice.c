@@ -71,6 +71,8 @@ static void record(bt_rewrite *rewrite, const bt_splice *splice, const bt_node *
             continue;
         here->weak = node->out[i].weak;
         here->params = node->out[i].params;
+        if (splice->wide)
+            here->node->tag.low = BT_F32;
     }
 }
 

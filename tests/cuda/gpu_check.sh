@@ -50,6 +50,7 @@ assert all(of(f"compute-sanitizer {tool}", "sanitizer")["status"] in ("absent", 
            for tool in ("memcheck", "racecheck", "synccheck"))
 speed = of("example logistic_hpo", "speed")
 assert speed["status"] == "ok" and speed["figures"]["cuda_ms"] > 0 and speed["figures"]["cpu_ms"] > 0
+assert of("kernels of logistic_hpo", "speed")["figures"]["timed_by"] == "device"
 kernels = of("kernels of logistic_hpo", "speed")["figures"]["kernels"]
 assert kernels and abs(sum(kernel["share"] for kernel in kernels) - 1) < 0.2
 END

@@ -338,7 +338,7 @@ START_TEST(refused_words)
     } cases[] = {
         {"classifier", "type = reinforce",
          "bt_mul(bt_detach(reward), log_probability); it needs no type of its own; use darts | cg"},
-        {"classifier", "precision = tf32", "needs no loss scale; use fp32 | fp64 | bf16 | fp16 | bf16-true"},
+        {"classifier", "precision = amp", "needs no loss scale; use fp32 | tf32 | fp64 | bf16 | fp16 | bf16-true"},
         {"engine", "precision = amp", "bf16 halves what a network holds"},
         {"engine", "device = gpu", "GPUs are used through CUDA; use auto | cpu | cuda"},
         {"engine", "logger_type = wandb", "wandb.log"},

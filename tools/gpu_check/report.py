@@ -91,7 +91,7 @@ def speed_tables(entries):
                     for name, f in examples if f["cuda_ms"] and f["cpu_ms"]])
     for e in entries:
         lines += side_table(e["name"], e["figures"].get("sides", {}))
-        lines += table([e["name"], "share", "calls", "us a call", "GFLOP/s", "GB/s"],
+        lines += table([f"{e['name']}, timed by the {e['figures'].get('timed_by', '')}", "share", "calls", "us a call", "GFLOP/s", "GB/s"],
                        [(k["kernel"], f"{k['share']:.1%}", k["calls"], k["microseconds"], k["gflops"], k["gbytes"])
                         for k in e["figures"].get("kernels", [])])
     return lines
