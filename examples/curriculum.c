@@ -1,12 +1,12 @@
-/* examples/curriculum.c: what may change while a program runs, and the callbacks. docs/extending.md goes through it.
+/* examples/curriculum.c: what may change while a program runs, and the callbacks. docs/extending.md explains it.
  *
- * Digits of which a fifth have a wrong label. An example counts when its loss is below a threshold; the upper problem
- * learns the threshold and the learning rate. The images are blurred by noise, which fades from epoch to epoch, and in
- * the first epochs everything counts. */
+ * A fifth of the digits have a wrong label. An example counts if its loss is below a threshold; the upper problem
+ * learns the threshold and the learning rate. Noise blurs the images and fades from epoch to epoch, and in the first
+ * epochs every example counts. */
 #include <betty/betty.h>
 #include <math.h>
 
-/* What callbacks keep from call to call, and so a checkpoint has to. */
+/* What the callbacks keep between calls; a checkpoint must keep it, too. */
 static struct {
     double noise;
     int64_t sorting; /* 1: examples are weighed */
@@ -17,7 +17,7 @@ static bt_dataset *digits(bt_problem *self, double from, double to)
     return bt_dataset_part(bt_dataset_open("digits", "train"), from, to, bt_seed(self));
 }
 
-static bt_dataset *train_data(bt_problem *self) /* some with labels, and others without in the same batch */
+static bt_dataset *train_data(bt_problem *self) /* labelled and unlabelled digits in the same batch */
 {
     bt_state(self, "lesson", &lesson, sizeof lesson);
     bt_dataset *labelled = bt_dataset_label_noise(digits(self, 0, 0.4), 0.2, bt_seed(self));
@@ -51,7 +51,7 @@ static bt_module *pace_module(bt_problem *self)
     return pace;
 }
 
-/* Of a table's column of numbers: [n, 10], true at each row's digit. */
+/* A table's column of digits as [n, 10]: true at each row's digit. */
 static bt_tensor *right_one(const bt_batch *batch)
 {
     const double digit[] = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9};
@@ -78,7 +78,7 @@ static bt_tensor *pace_step(bt_problem *self, const bt_batch *batch)
 
 static bt_module *student_module(bt_problem *self)
 {
-    easy_epochs(self); /* a key is asked for before the first step, too */
+    easy_epochs(self); /* a key must be asked for before the first step */
     return bt_nn_mlp(bt_gelu, 64, bt_option_int(self, "hidden", 32, 1, 10000), 10);
 }
 
@@ -92,10 +92,11 @@ static bt_tensor *blurred_guess(void *student, bt_tensor *const *in)
 
 static bt_tensor *student_step(bt_problem *self, const bt_batch *batch)
 {
-    bt_tensor *guess = bt_checkpoint(blurred_guess, self, bt_field(batch, "x")); /* its layers are not held */
+    bt_tensor *guess =
+        bt_checkpoint(blurred_guess, self, bt_field(batch, "x")); /* its layers are recomputed, not kept */
     bt_tensor *loss = losses(guess, batch);
     bt_tensor *spread = bt_mean(bt_log_softmax(bt_forward(self, bt_div(bt_field(batch, "other.x"), 16)), -1));
-    if (!bt_static_int(self, "sorting", sorting_now)) /* when it changes, this is traced again */
+    if (!bt_static_int(self, "sorting", sorting_now)) /* if it changes, this is traced again */
         return bt_sub(bt_mean(loss), bt_mul(0.01, spread));
     bt_tensor *sharpness = bt_minimum(bt_div(bt_step(self), 200), 5);
     bt_tensor *below = bt_sub(bt_param(bt_peer(self, "pace"), "threshold"), bt_detach(loss));
@@ -111,19 +112,19 @@ static bt_tensor *student_validation(bt_problem *self, const bt_batch *batch)
     return bt_mean(losses(guess, batch));
 }
 
-static void student_schedule(bt_problem *self, bt_rule *optimizer) /* the learning rate is the upper level's */
+static void student_schedule(bt_problem *self, bt_rule *optimizer) /* the upper level gives the learning rate */
 {
     bt_hyper_set(optimizer, "lr", bt_exp(bt_param(bt_peer(self, "pace"), "log_lr")));
 }
 
-static bt_tensor *student_gradient(bt_problem *self, bt_tensor *grad) /* no longer than 5 */
+static bt_tensor *student_gradient(bt_problem *self, bt_tensor *grad) /* clipped to length 5 */
 {
     bt_tensor *length = bt_sqrt(bt_add(bt_sum(bt_square(grad)), 1e-12));
     (void)self;
     return bt_div(grad, bt_maximum(bt_div(length, 5), 1));
 }
 
-static bt_tensor *student_params(bt_problem *self, bt_tensor *params) /* none beyond 3 */
+static bt_tensor *student_params(bt_problem *self, bt_tensor *params) /* clipped to [-3, 3] */
 {
     (void)self;
     return bt_clamp(params, -3, 3);

@@ -1,12 +1,12 @@
-/* examples/custom_op.c: what a file can bring along besides its problems: an op made of others, an op with a kernel, an
- * optimiser, a hypergradient method and a data set. docs/extending.md goes through it.
+/* examples/custom_op.c: what a file can add besides its problems: an op made of others, an op with a kernel, an
+ * optimiser, a hypergradient method and a data set. docs/extending.md explains it.
  *
- * A line is fitted to points of which some are wild. Where a residual stops counting by its square, and counts by its
- * size only, the upper problem learns from clean points. */
+ * A line is fitted to points, some of which are outliers. Small residuals count by their square, larger ones by their
+ * size. The upper problem learns from clean points where one changes to the other. */
 #include <betty/betty.h>
 #include <math.h>
 
-/* ---- an op by what it computes ---- */
+/* ---- an op made of other ops ---- */
 
 static void huber_body(const void *attr, bt_tensor *const *in, bt_tensor **out)
 {
@@ -19,7 +19,7 @@ static void huber_body(const void *attr, bt_tensor *const *in, bt_tensor **out)
 
 static const bt_op huber = {.name = "huber", .inputs = 2, .body = huber_body};
 
-/* ---- an op by a kernel, and the rule for its derivative ---- */
+/* ---- an op with a kernel, and the rule for its derivative ---- */
 
 static bt_status softplus_launch(const bt_launch *run)
 {
@@ -44,7 +44,7 @@ static void softplus_vjp(const void *attr, bt_tensor *const *in, bt_tensor *cons
     wanted[0] = bt_mul(given[0], bt_sigmoid(bt_mul(*(const double *)attr, in[0])));
 }
 
-/* Where it has no kernel, as on a GPU: the same made of other ops. */
+/* The same, made of other ops, for devices without the kernel, such as a GPU. */
 static void softplus_body(const void *attr, bt_tensor *const *in, bt_tensor **out)
 {
     const double sharpness = *(const double *)attr;
@@ -63,7 +63,7 @@ static const bt_op softplus = {
                 {.device = BT_CPU, .dtype = BT_F64, .launch = softplus_launch}},
 };
 
-/* ---- an optimiser: steps over the root of the mean square of a gradient, one number for each row ---- */
+/* ---- an optimiser: divides the gradient by the root of its mean square, one number per row ---- */
 
 static bt_tensor *rowwise_update(bt_rule *rule, bt_tensor *param, bt_tensor *grad)
 {
@@ -117,7 +117,7 @@ static const bt_method_def polyak = {
     .step = polyak_step,
 };
 
-/* ---- a data set: points of a line, of which those for training are wild now and then ---- */
+/* ---- a data set: points of a line; some of the training points are outliers ---- */
 
 static bt_dataset *line_open(const char *split)
 {
@@ -153,7 +153,7 @@ static bt_dataset *clean_points(bt_problem *self)
 
 static bt_module *bend_module(bt_problem *self) { return (void)self, bt_nn_parameter(bt_init_constant(3)); }
 
-static bt_tensor *bend_forward(bt_problem *self, bt_tensor *const *in) /* positive, whatever the parameter is */
+static bt_tensor *bend_forward(bt_problem *self, bt_tensor *const *in) /* always positive */
 {
     const double sharpness = 4;
     (void)in;

@@ -5,7 +5,7 @@
 
 enum { ROWS = 200, FEATURES = 5 };
 
-struct table { /* what the host program has */
+struct table { /* data of the host program */
     double x[ROWS * FEATURES], y[ROWS];
 };
 
@@ -81,7 +81,7 @@ static bt_status learn(bt_engine *engine, struct table *table)
     double strength[FEATURES], slope[FEATURES], prediction[1], row[FEATURES] = {1, 0, 0, 0, 0};
     bt_status s;
 
-    /* Errors: after a failed call the others do nothing, and return its status; so it is enough to look once. */
+    /* After a failed call the others do nothing and return its status, so one check is enough. */
     bt_engine_use(engine, &bt_exported, table);
     bt_engine_set(engine, "dependencies.u2l", "penalty > model");
     bt_engine_set(engine, "dependencies.l2u", "model > penalty");

@@ -1,15 +1,16 @@
-// embed.cpp: embed.c in C++20: the library inside another program, data from memory. The calls are those of C; numbers,
-// lists and arrays stand in them as there.
+// embed.cpp: embed.c in C++20: the library inside another program, data from memory. The calls, and the numbers, lists
+// and arrays in them, are written as in C.
 #include <array>
 #include <betty/betty.h>
 #include <cstdio>
 #include <memory>
 
-namespace {
+namespace
+{
 
 constexpr int rows = 200, features = 5;
 
-struct table { // what the host program has
+struct table { // data of the host program
     std::array<double, rows * features> x{};
     std::array<double, rows> y{};
 };

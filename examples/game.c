@@ -1,9 +1,11 @@
-/* examples/game.c: a lower level that minimises nothing: two players, of which one wants f small and the other large,
+/* examples/game.c: a lower level that minimises nothing: of two players, one wants f small and the other wants it
+ * large,
  *
  *   f(x, y) = x^2 / 2 + 3 x y - y^2 / 2 - p x + q y
  *
- * They are at rest where both derivatives, (df/dx, -df/dy), are 0. That field is no gradient, for its Jacobian is not
- * symmetric: a `condition`. The upper problem sets the prices p and q so that the players come to rest at (1, 2). */
+ * They are at rest where both derivatives, (df/dx, -df/dy), are 0. That field is not a gradient, because its Jacobian
+ * is not symmetric; it is a `condition`. The upper problem sets the prices p and q so that the players rest at (1, 2).
+ */
 #include <betty/betty.h>
 
 static bt_status no_data(bt_problem *self, bt_mode mode, int64_t index, bt_batch *batch)
@@ -23,7 +25,7 @@ static bt_tensor *condition(bt_problem *self, const bt_batch *batch)
     return bt_sub(bt_concat(0, bt_add(x, bt_mul(3, y)), bt_sub(y, bt_mul(3, x))), price);
 }
 
-/* The players step against the field: it is the gradient of this where it is held still. */
+/* The players step against the field: it is the gradient of this value, with the field itself held constant. */
 static bt_tensor *players_step(bt_problem *self, const bt_batch *batch)
 {
     return bt_sum(bt_mul(bt_detach(condition(self, batch)), bt_forward(self)));

@@ -25,7 +25,7 @@ static int64_t largest(const float *x)
     return best;
 }
 
-/* How many images are classified rightly, of how many; batches are shuffled, the file is not. */
+/* How many images are classified correctly, and how many there are. Batches are shuffled, the file is not. */
 static bt_status classify(bt_module *net, bt_loader *loader, FILE *out, int64_t *right, int64_t *count)
 {
     static char label[] = "label", index[] = "index";

@@ -1,12 +1,12 @@
-/* sentences.c: vectors of sentences by a published encoder of BERT's kind, all-MiniLM-L6-v2 (Reimers and Gurevych 2019,
- * Wang et al. 2020): the mean of what it makes of a sentence's tokens, of length 1.
+/* sentences.c: vectors of sentences from a published encoder like BERT, all-MiniLM-L6-v2 (Reimers and Gurevych 2019,
+ * Wang et al. 2020): the mean of its outputs for a sentence's tokens, scaled to length 1.
  * sentences MODEL < LINES > VECTORS: MODEL is a folder with model.safetensors and tokenizer.json; a line is a sentence,
  * and becomes 384 floats. */
 #include <betty/betty.h>
 #include <stdio.h>
 #include <string.h>
 
-enum { WIDTH = 384, MOST = 256 }; /* of a vector; of a sentence's tokens, the rest of which is left out */
+enum { WIDTH = 384, MOST = 256 }; /* of a vector; of a sentence's tokens, any more are cut off */
 
 static bt_module *encoder(void)
 {

@@ -1,6 +1,6 @@
-/* step_by_step.c: a run in the hands of a program: ten calls in place of one, a look at what is trained, and what it
- * says. Ridge regression; the upper level learns the penalty on held-out rows. Exit code 0: the ten calls end with the
- * very bits of one. */
+/* step_by_step.c: a program controls a run: it trains in ten calls instead of one, reads and writes variables, and
+ * receives the log. Ridge regression; the upper level learns the penalty on held-out rows. Exit code 0: the ten calls
+ * give the same bits as one. */
 #include <betty/betty.h>
 #include <stdio.h>
 #include <string.h>
@@ -61,7 +61,7 @@ static bt_engine *new_engine(void)
     bt_engine_set(engine, "dependencies.l2u", "model > penalty");
     bt_engine_set(engine, "engine.train_iters", "%d", STEPS);
     bt_engine_set(engine, "engine.valid_step", "0");
-    bt_engine_set(engine, "model.type", "sama"); /* by D, how the optimiser answers to a gradient */
+    bt_engine_set(engine, "model.type", "sama"); /* uses D, the derivative of the optimiser's update by the gradient */
     bt_engine_set(engine, "model.optimizer", "adam");
     bt_engine_set(engine, "model.lr", "0.05");
     bt_engine_set(engine, "model.batch_size", "10");
@@ -76,7 +76,7 @@ static void hear(void *user, bt_line kind, const char *text)
     printf("%s%s\n", kind == BT_LINE_WARNING ? "warning: " : "", text);
 }
 
-/* What this reads it writes back, so that nothing has changed. */
+/* Writes back what it reads, so nothing changes. */
 static void look(bt_engine *engine)
 {
     static const char *const names[] = {"model.w", "model.w:m", "model.w:slope of the update", "penalty.w"};
@@ -92,7 +92,7 @@ static void look(bt_engine *engine)
     printf("  x %g %g %g, hypergradient %g %g %g\n", x[0], x[1], x[2], values[0], values[1], values[2]);
 }
 
-/* How many variables of two engines differ, of all that a checkpoint would keep. */
+/* How many of the variables that a checkpoint would keep differ between two engines. */
 static int differences(bt_engine *one, bt_engine *other)
 {
     int count = 0;

@@ -61,7 +61,7 @@ static bt_tensor *penalty_step(bt_problem *self, const bt_batch *batch)
     return loss(bt_peer(self, "model"), batch);
 }
 
-/* What this file offers. */
+/* The problems of this file. */
 
 static const bt_problem_def penalty = {
     .name = "penalty",

@@ -1,7 +1,7 @@
 /* darts_cell.c: differentiable architecture search (Liu, Simonyan and Yang, ICLR 2019). Every edge of a cell mixes
  * eight candidate operations with softmax weights, which the upper problem learns on one half of the data; the
- * network's own weights are the lower problem, on the other half. After each validation the cell that has been found is
- * printed. */
+ * network's own weights are the lower problem, on the other half. After each validation it prints the cell found so
+ * far. */
 #include <betty/betty.h>
 #include <stdio.h>
 
@@ -31,7 +31,7 @@ static bt_tensor *normal_weights(bt_problem *self, const bt_batch *batch)
     return weights(self, "normal");
 }
 
-/* The cell: into each node the two edges whose strongest candidate, other than "none", is strongest. */
+/* The cell: for each node, the two incoming edges with the strongest candidates other than "none". */
 
 static int strongest(const double *weight)
 {

@@ -1,6 +1,6 @@
-/* distillation.c: ten images, one of each class, are learned so that a network trained on nothing else knows the whole
- * set (Wang et al., "Dataset distillation", 2018). Each inner loop trains a new network, drawn at random, on the ten
- * images; the hypergradient goes back through its steps (type = itd). */
+/* distillation.c: learns ten images, one per class, so that a network trained on nothing else classifies the whole set
+ * (Wang et al., "Dataset distillation", 2018). Each inner loop trains a new, random network on the ten images; the
+ * hypergradient is differentiated through its steps (type = itd). */
 #include <betty/betty.h>
 #include <math.h>
 
@@ -12,13 +12,13 @@ static bt_dataset *images(bt_problem *self, const char *split)
 static bt_dataset *train_images(bt_problem *self) { return images(self, "train"); }
 static bt_dataset *test_images(bt_problem *self) { return images(self, "test"); }
 
-/* All that a student sees, and even this is changed. */
+/* The only images that a student sees; the upper problem changes them. */
 static bt_dataset *ten_images(bt_problem *self)
 {
     return bt_dataset_per_class(train_images(self), 0, 1, bt_seed(self));
 }
 
-/* Steps of a student in the evaluation. Also asked for when the module is made: keys are to be known before the run. */
+/* Steps of a student in the evaluation. Also called when the module is made: keys must be known before the run. */
 static int64_t evaluation_steps(bt_problem *self)
 {
     return bt_option_int(bt_peer(self, "student"), "adapt_steps", 10, 0, 1000);

@@ -1,9 +1,9 @@
-/* finetune.c: a small encoder learns a language from masked words; then it is fine-tuned as a classifier of texts whose
- * labels are what most labelling functions say, often wrongly, while an upper level learns from a few texts with right
- * labels how much each of them should count (Shu et al. 2019; Choe et al. 2023). */
+/* finetune.c: a small encoder learns a language from masked words. Then it is fine-tuned to classify texts. Their
+ * labels are the majority vote of labelling functions, and often wrong. An upper level learns from a few correctly
+ * labelled texts how much each text should count (Shu et al. 2019; Choe et al. 2023). */
 #include <betty/betty.h>
 
-/* What both stages must agree on has its keys in both sections. */
+/* Both stages must agree on these keys, so both sections have them. */
 
 static const char *texts(bt_problem *self) { return bt_option_text(self, "data", "semeval"); }
 static int64_t tokens(bt_problem *self) { return bt_option_int(self, "tokens", 32, 3, 100000); }
@@ -26,7 +26,7 @@ static bt_dataset *train_texts(bt_problem *self) { return split(self, "train"); 
 static bt_dataset *valid_texts(bt_problem *self) { return split(self, "valid"); }
 static bt_dataset *test_texts(bt_problem *self) { return split(self, "test"); }
 
-/* The encoder; the token behind the tokeniser's last one hides a word. */
+/* The encoder. The token after the tokeniser's last one masks a word. */
 
 static int64_t words(bt_problem *self)
 {
@@ -55,7 +55,7 @@ static bt_tensor *is_text(bt_problem *self, const bt_batch *batch) /* [n, tokens
     return bt_less(bt_arange(tokens(self)), bt_unsqueeze(bt_field(batch, "length"), 1));
 }
 
-/* ---- the first stage: words that are hidden are to be found from those around them (Devlin et al. 2019) ---- */
+/* ---- the first stage: predict masked words from the words around them (Devlin et al. 2019) ---- */
 
 static bt_module *masked_module(bt_problem *self)
 {
@@ -64,7 +64,7 @@ static bt_module *masked_module(bt_problem *self)
     return net;
 }
 
-/* Of seven words one, known to the tokeniser: a standard normal number lies below -1.07. */
+/* One in seven of the words that the tokeniser knows: a standard normal number is below -1.07. */
 static bt_tensor *chosen(bt_problem *self, const bt_batch *batch)
 {
     bt_tensor *token = bt_field(batch, "token");
@@ -102,7 +102,7 @@ static bt_module *classifier_module(bt_problem *self)
     return net;
 }
 
-/* Tokens, and which of them are text, to [n, classes]: of the mean over these. */
+/* Tokens, and which of them are text, to [n, classes]: the head applied to the mean over these. */
 static bt_tensor *classifier_forward(bt_problem *self, bt_tensor *const *in)
 {
     bt_tensor *text = in[1], *read = bt_forward(bt_child(self, "encoder"), in[0], text);
@@ -123,12 +123,13 @@ static bt_tensor *classifier_step(bt_problem *self, const bt_batch *batch)
 {
     bt_tensor *loss = bt_cross_entropy(classify(self, batch), voted(batch)), *counts = has_votes(batch);
     bt_tensor *right = bt_equal(voted(batch), bt_field(batch, "label"));
-    if (!bt_option_bool(self, "baseline", false)) { /* all count the same, to compare with */
+    if (!bt_option_bool(self, "baseline", false)) { /* all count the same, for comparison */
         bt_tensor *weight = bt_forward(bt_peer(self, "reweight"), bt_detach(loss), bt_field(batch, "votes"));
         bt_histogram(self, "weight", weight);
         counts = bt_mul(weight, counts);
     }
-    bt_metric(self, "right", bt_div(bt_sum(bt_mul(counts, right)), bt_sum(counts))); /* which share; only to look at */
+    bt_metric(self, "right",
+              bt_div(bt_sum(bt_mul(counts, right)), bt_sum(counts))); /* the share that is right; only reported */
     return bt_div(bt_sum(bt_mul(counts, loss)), bt_sum(counts));
 }
 

@@ -11,8 +11,8 @@ static bt_tokenizer *tokenizer(bt_problem *self)
     return bt_tokenizer_for(bt_option_text(bt_peer(self, "language"), "tokenizer", "words:10000"), texts(self));
 }
 
-/* Data: the first nine tenths of every text to learn from. Of the text that is wanted, the target, a fiftieth behind
- * that tells the upper level what is wanted, and the rest is for the validation. */
+/* Data: the model learns from the first nine tenths of every text. Of one text, the target, the upper level learns from
+ * the next fiftieth, and the rest is for the validation. */
 
 enum { TRAIN = 90, META = 92, ALL = 100 }; /* per cent */
 
@@ -33,8 +33,7 @@ static bt_dataset *train_data(bt_problem *self) { return windows(self, texts(sel
 static bt_dataset *meta_data(bt_problem *self) { return windows(self, target(self), TRAIN, META); }
 static bt_dataset *valid_data(bt_problem *self) { return windows(self, target(self), META, ALL); }
 
-/* The model: Transformer layers in which queries, keys and values are each read through a norm of their own; or GPT-2.
- */
+/* The model: GPT-2, or Transformer layers in which queries, keys and values each have a norm of their own. */
 
 static int64_t width(bt_problem *self) { return bt_option_int(self, "width", 20, 1, 100000); }
 static int64_t heads(bt_problem *self) { return bt_option_int(self, "heads", 8, 1, 1000); }
@@ -59,7 +58,7 @@ static bt_module *gpt2(bt_problem *self)
     o.width = width(self);
     o.heads = heads(self);
     o.layers = layers(self);
-    o.length = bt_option_int(self, "places", tokens(self), tokens(self), 1000000); /* the most tokens of its table */
+    o.length = bt_option_int(self, "places", tokens(self), tokens(self), 1000000); /* size of its table of positions */
     o.held = bt_option_bool(self, "hold_attention", false);
     return bt_nn_transformer(&o);
 }
@@ -131,7 +130,7 @@ static bt_tensor *language_forward(bt_problem *self, bt_tensor *const *in) /* [n
     return bt_forward(bt_child(net, "head"), bt_reshape(x, -1, width(self)));
 }
 
-/* Of each window, its tokens' mean: [n]. */
+/* The mean over each window's tokens: [n]. */
 static bt_tensor *losses(bt_problem *model, const bt_batch *batch)
 {
     bt_tensor *logits = bt_forward(model, bt_field(batch, "token"));
@@ -139,14 +138,14 @@ static bt_tensor *losses(bt_problem *model, const bt_batch *batch)
     return bt_mean(bt_reshape(loss, -1, tokens(model)), 1);
 }
 
-/* The mean over each text's windows in the batch, and of these the mean as the texts count. */
+/* The mean over each text's windows in the batch, then the mean of these, weighted by how much each text counts. */
 static bt_tensor *language_step(bt_problem *self, const bt_batch *batch)
 {
     bt_tensor *source = bt_field(batch, "source"), *loss = losses(self, batch);
     const int64_t count = bt_text_sources(texts(self));
     bt_tensor *of = bt_one_hot(source, count), *windows = bt_maximum(bt_sum(of, 0), 1); /* [n, count], [count] */
     bt_tensor *means = bt_div(bt_matmul(loss, of), windows);
-    if (bt_option_bool(self, "baseline", false)) /* all count the same, to compare with */
+    if (bt_option_bool(self, "baseline", false)) /* all count the same, for comparison */
         return bt_mean(means);
     return bt_mean(bt_mul(bt_forward(bt_peer(self, "mixture")), means));
 }

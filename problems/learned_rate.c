@@ -1,5 +1,5 @@
 /* learned_rate.c: the learning rate, the momentum and the weight decay of a classifier are learned while it trains,
- * from images that it does not see: their hypergradient goes back through the last steps (type = itd). */
+ * from images that it does not see: their hypergradient is differentiated through the last steps (type = itd). */
 #include <betty/betty.h>
 #include <math.h>
 

@@ -1,9 +1,10 @@
-/* learning_by_ignoring.c: transfer from a domain that is only partly of use, after Zhao et al. (2020). A network is
- * pretrained on many source images, of which some are unlike the target's; another one is fine-tuned on a few target
- * images, not far from it; and which source images to ignore is learned on other target images. Three levels:
- * ignore > pretrain > finetune.
+/* learning_by_ignoring.c: transfer from a domain that is only partly useful, after Zhao et al. (2020). A network is
+ * pretrained on many source images, some of them unlike the target's. Another network stays near it and is fine-tuned
+ * on a few target images. Which source images to ignore is learned on other target images. Three levels: ignore >
+ * pretrain > finetune.
  *
- * The target are negatives of Fashion-MNIST, with light grounds; the source are both, in equal shares. */
+ * The target images are negatives of Fashion-MNIST, with light backgrounds; half of the source images are like that,
+ * and half are the originals. */
 #include <betty/betty.h>
 
 /* Data: of each class, `few` images for each of the levels that see the target; `many` for the source. */
@@ -48,8 +49,8 @@ static bt_tensor *target_loss(bt_problem *self, const bt_batch *batch)
     return bt_mean(losses(bt_peer(self, "finetune"), negative(bt_field(batch, "image")), batch));
 }
 
-/* Lowest level: pretraining, in which some source images count less than others. Which of them are of the target's kind
- * is drawn once, and nobody is told. */
+/* Lowest level: pretraining, in which some source images count less than others. Which of them are like the target's is
+ * drawn once, and no level is told. */
 
 static bt_module *pretrain_module(bt_problem *self)
 {

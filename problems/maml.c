@@ -1,5 +1,5 @@
-/* maml.c: few-shot classification. The meta problem learns a point from which a few steps on a new task go far, and,
- * if asked to, how long the steps of each parameter are. Five methods in one file:
+/* maml.c: few-shot classification. The meta problem learns a starting point from which a few steps solve a new task
+ * and, on request, a learning rate for each parameter. Five methods in one file:
  *
  *   MAML              type = itd                                   Finn, Abbeel and Levine (ICML 2017)
  *   first-order MAML  itd_second_order = 0                         the same
@@ -27,13 +27,13 @@ static bt_dataset *tasks(bt_problem *self, const char *split)
 static bt_dataset *train_tasks(bt_problem *self) { return tasks(self, "train"); }
 static bt_dataset *valid_tasks(bt_problem *self) { return tasks(self, "test"); } /* held-out alphabets */
 
-/* Steps on a held-out task. Also asked for when the module is made, since keys have to be known before the run. */
+/* Steps on a held-out task. Also called when the module is made, because keys must be known before the run. */
 static int64_t adapt_steps(bt_problem *self)
 {
     return bt_option_int(bt_peer(self, "learner"), "adapt_steps", 5, 0, 1000);
 }
 
-/* A perceptron, or with blocks = 4 the convolutional network of the papers, which pools or, with `strided`, skips. */
+/* A perceptron, or with blocks = 4 the convolutional network of the papers, with pooling or, if `strided`, stride 2. */
 static bt_module *network(bt_problem *self)
 {
     bt_problem *meta = bt_peer(self, "meta");
@@ -61,7 +61,7 @@ static bt_tensor *meta_step(bt_problem *self, const bt_batch *task)
 static bt_module *meta_module(bt_problem *self)
 {
     bt_module *meta = bt_module_new(NULL);
-    adapt_steps(self); /* a key is asked for before the first step, too */
+    adapt_steps(self); /* a key must be asked for before the first step */
     bt_module_add(meta, network(self), "net");
     if (bt_option_bool(self, "learned_rates", false))
         bt_module_add_param(meta, "log_rates", bt_init_constant(log(0.1)), bt_param_count(bt_peer(self, "learner")));
@@ -70,7 +70,7 @@ static bt_module *meta_module(bt_problem *self)
 
 static bt_tensor *meta_params(bt_problem *self) { return bt_params(bt_child(bt_peer(self, "meta"), "net")); }
 
-/* Lower level: a few steps on the support set, from the meta parameters, and perhaps not far from them. */
+/* Lower level: a few steps on the support set, starting from the meta parameters and, with `proximal`, staying near. */
 
 static bt_tensor *learner_start(bt_problem *self) { return meta_params(self); }
 

@@ -1,6 +1,6 @@
-/* sine.c: few-shot regression. A task is a sine curve with an amplitude and a phase of its own, of which ten points are
- * known; the meta problem learns a point from which a few steps find the curve. The five methods, with the same keys,
- * are those of maml.c. */
+/* sine.c: few-shot regression. A task is a sine curve with its own amplitude and phase; ten points of it are known. The
+ * meta problem learns a starting point from which a few steps find the curve. The five methods of maml.c work here,
+ * with the same keys. */
 #include <betty/betty.h>
 #include <math.h>
 
@@ -61,7 +61,7 @@ static bt_tensor *meta_step(bt_problem *self, const bt_batch *task)
     return query_error(bt_peer(self, "learner"), task);
 }
 
-/* Lower level: a few steps on the known points, from the meta parameters, and perhaps not far from them. */
+/* Lower level: a few steps on the known points from the meta parameters and, with `proximal`, not far from them. */
 
 static bt_tensor *learner_start(bt_problem *self) { return meta_params(self); }
 

@@ -1,6 +1,6 @@
-/* three_level.c: reweighting (see reweight.c) on so few clean images that the weight net has to be regularised, by an
- * L2 penalty with a strength for each of its parameters. A third level learns these: strength > reweight > classifier.
- */
+/* three_level.c: reweighting (see reweight.c) on so few clean images that the weight net needs a regulariser: an L2
+ * penalty with its own strength for each parameter. A third level learns these strengths:
+ * strength > reweight > classifier. */
 #include <betty/betty.h>
 
 /* Data: of each class, `clean` images for each of the upper levels; the rest with wrong labels, and the test images. */

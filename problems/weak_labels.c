@@ -1,6 +1,6 @@
-/* weak_labels.c: nobody has labelled the texts to learn from; there are only the votes of labelling functions ("if the
- * text has this word, it is of that class"), many of them wrong. How far each function is to be trusted is learned from
- * a few texts that have labels. */
+/* weak_labels.c: the training texts have no labels, only the votes of labelling functions ("if the text has this word,
+ * it is of that class"), many of them wrong. How far to trust each function is learned from a few texts that have
+ * labels. */
 #include <betty/betty.h>
 
 static bt_dataset *texts(bt_problem *self, const char *split)
@@ -10,7 +10,7 @@ static bt_dataset *texts(bt_problem *self, const char *split)
 
 static bt_dataset *voted(bt_problem *self)
 {
-    bool labelled_only = bt_option_bool(self, "labelled_only", false); /* to compare with */
+    bool labelled_only = bt_option_bool(self, "labelled_only", false); /* for comparison */
     return texts(self, labelled_only ? "valid" : "train");
 }
 
@@ -45,7 +45,7 @@ static bt_module *classifier_module(bt_problem *self)
 
 enum { MOST_CLASSES = 1000 };
 
-/* An axis more, at `axis`: 1 for the class that the number is of, 0 for the others. No class is -1. */
+/* A new axis at `axis`: 1 for the class of the number, 0 for the others. -1: no class. */
 static bt_tensor *one_hot(bt_tensor *numbers, int axis, int64_t classes)
 {
     int32_t all[MOST_CLASSES];
@@ -60,7 +60,7 @@ static bt_tensor *trusted_votes(bt_problem *self, const bt_batch *batch, int64_t
     bt_tensor *trust = bt_unsqueeze(bt_forward(bt_peer(self, "trust")), 1); /* [functions, 1] */
     bt_tensor *sum = bt_sum(bt_mul(votes, trust), 1);
     bt_tensor *right = bt_mul(sum, one_hot(bt_field(batch, "label"), 1, classes));
-    bt_metric(self, "right", bt_div(bt_sum(right), bt_sum(sum))); /* which share; only to look at */
+    bt_metric(self, "right", bt_div(bt_sum(right), bt_sum(sum))); /* the share that is right; only reported */
     return sum;
 }
 
@@ -75,7 +75,7 @@ static bt_tensor *labels(bt_problem *self, const bt_batch *batch) /* [n, classes
     const int64_t classes = bt_data_dim(self, "counts", 1);
     if (bt_option_bool(self, "labelled_only", false))
         return one_hot(bt_field(batch, "label"), 1, classes);
-    if (bt_option_bool(self, "baseline", false)) /* what most functions say, to compare with */
+    if (bt_option_bool(self, "baseline", false)) /* the majority vote, for comparison */
         return most_votes(batch, classes);
     return trusted_votes(self, batch, classes);
 }

@@ -22,18 +22,18 @@ typedef struct bt_ablation {
     bt_ablation_load_fn *load; /* called in child processes */
     void *user;
     const char *level;  /* only techniques on this level; NULL: on all */
-    const char *folder; /* where ablation.json, .md and .svg go; NULL: runs/NAME-ablation-N, but for a plan nowhere */
+    const char *folder; /* folder for ablation.json, .md and .svg; NULL: runs/NAME-ablation-N, or none for a plan */
     int64_t steps;      /* leaf steps of a row in each round, at least; 0: 20 */
-    bool plan;          /* only what is planned: nothing is run */
-    bool json;          /* print ablation.json in the place of the table */
+    bool plan;          /* only plan, run nothing */
+    bool json;          /* print ablation.json instead of the table */
     FILE *out;
     FILE *progress;                    /* NULL: nowhere */
-    const volatile sig_atomic_t *stop; /* not 0: stop, with what there is; may be NULL */
+    const volatile sig_atomic_t *stop; /* not 0: stop and write what there is; may be NULL */
 } bt_ablation;
 
-/* BT_ERROR_INTERRUPTED: stopped, and what there was is written. BT_ERROR_INTERNAL: a row has measured other bytes than
- * those planned; everything is written nevertheless. A row that fails says why, and is no failure, unless it is the
- * configured one. The calling process must have no threads. */
+/* BT_ERROR_INTERRUPTED: stopped; what there was is written. BT_ERROR_INTERNAL: a row measured other bytes than planned;
+ * everything is written nevertheless. A row that fails says why, and only a failure of the configured row is an error.
+ * The calling process must have no threads. */
 bt_status bt_ablate(const bt_ablation *ablation);
 
 /* ---- of a row of ablation.json ---- */
@@ -44,12 +44,12 @@ typedef struct bt_ablation_times {           /* of the rounds, in ms a step; NaN
 } bt_ablation_times;
 bt_ablation_times bt_ablation_times_of(const json_t *row);
 
-/* What could be changed where a memory budget cannot be met. */
+/* What could be changed if a memory budget cannot be met. */
 typedef struct bt_offers bt_offers;
-/* Of an engine whose set-up has failed, and that stays as it is. NULL: not for a budget. */
+/* For an engine whose set-up has failed; leaves it unchanged. NULL: the failure is not about a budget. */
 bt_offers *bt_offers_new(bt_engine *engine);
 void bt_offers_free(bt_offers *offers); /* NULL ok */
-/* Plans some of them, in child processes, and says which fit. The engine is better gone by then. */
+/* Plans some of them, in child processes, and says which fit. Free the engine before this call if you can. */
 bt_status bt_offers_try(bt_offers *offers, const bt_ablation *how, bt_text *text);
 
 #endif

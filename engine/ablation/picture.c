@@ -51,7 +51,7 @@ static void fill_mark(painting *p, const json_t *row, bt_svg_bar *bar)
     bar->label = bt_region_format(p->region, "%.3g ms, %.2fx", times.middle, times.low / p->base);
     bar->hollow = !json_is_true(json_object_get(json_object_get(row, "gradient"), "same_bits")) ||
                   !json_equal(json_object_get(row, "loss"), json_object_get(p->first, "loss"));
-    p->chart.mark_title = "ms a step, and its range; ● same bits, ○ other numbers";
+    p->chart.mark_title = "ms per step, with its range; ● same bits, ○ different results";
 }
 
 static void fill(painting *p, const json_t *row, bt_svg_bar *bar)
@@ -90,8 +90,8 @@ bt_status bt_ablation_picture(const json_t *all, bt_text *text)
         fill(&p, json_array_get(rows, i), &p.bars[i]);
     if (!p.failed) {
         p.chart.title =
-            bt_region_format(p.region, "%s: what memory techniques buy and cost", bt_json_read_text(all, "name"));
-        p.chart.bar_title = "bytes kept for the run, and live at the worst moment";
+            bt_region_format(p.region, "%s: what memory techniques save and cost", bt_json_read_text(all, "name"));
+        p.chart.bar_title = "bytes kept for the run, and live at the peak";
         p.chart.parts = p.parts;
         p.chart.bars = p.bars;
         p.chart.bar_count = (int64_t)count;

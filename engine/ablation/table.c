@@ -142,9 +142,9 @@ static void add_legend(const json_t *first, bt_text *text)
     const double steps = bt_json_read_number(first, "steps");
     if (isnan(steps))
         return;
-    bt_text_add(text, "\nratio: the shortest of the rounds, against that of the run as configured\n"
-                      "hypergradient: the first one, against that of the run as configured: relative error, cosine\n"
-                      "work: planned operations of a step, against the run as configured\n");
+    bt_text_add(text, "\nratio: the shortest of the rounds, relative to that of the run as configured\nhypergradient: "
+                      "the first one, compared with that of the run as configured: relative error, cosine\nwork: "
+                      "planned operations of a step, relative to the run as configured\n");
     if (json_is_object(loss))
         bt_text_add(text, "loss: %s of step %.0f\n", bt_json_read_text(loss, "name"), steps);
     if (json_is_object(validation))

@@ -342,8 +342,8 @@ static bt_status check_moves(const bt_context *context)
     for (int i = 0; i < context->problem_count; i++)
         if (context->problems[i]->narrow && context->problems[i]->settings->active)
             return bt_fail(BT_ERROR_UNSUPPORTED,
-                           "a check moves parameters by less than a unit of bf16, in which those of %s are kept: check "
-                           "with precision = bf16, fp32 or, best, fp64",
+                           "a check moves parameters by less than one unit of bf16, the type that the parameters of %s "
+                           "are kept in: check with precision = bf16, fp32 or, best, fp64",
                            context->problems[i]->name);
     return BT_OK;
 }

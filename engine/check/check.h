@@ -19,7 +19,7 @@
 /* A function of a step along a direction, and the size of the terms that it is summed from. */
 typedef bt_status bt_line_fn(void *user, double step, double *value);
 
-/* From what says least to what says most. */
+/* Ordered from what says least to what says most. */
 typedef enum bt_cause { BT_CAUSE_NONE, BT_CAUSE_NOISE, BT_CAUSE_KINK, BT_CAUSE_RULE } bt_cause;
 
 typedef struct bt_line_slope {
@@ -31,14 +31,14 @@ typedef struct bt_line_slope {
 
 bt_status bt_line_measure(bt_line_fn *line, void *user, double step, bt_line_slope *slope);
 typedef struct bt_claim {
-    double declared; /* what the slope is said to be */
+    double declared; /* what the slope should be */
     double enough;   /* an error that counts as agreement */
     bt_dtype dtype;  /* of what the values are computed in */
 } bt_claim;
 
-/* Why the slope is not the one declared, by smaller steps where a kink or noise is in the way: those that tell replace
- * *slope. BT_CAUSE_RULE: differences agree among themselves, and not with it. BT_CAUSE_NONE: it agrees with a smaller
- * step, or but for noise so small that it says nothing. */
+/* Why the slope is not the declared one; if a kink or noise is in the way, smaller steps are tried, and those that
+ * decide replace *slope. BT_CAUSE_RULE: differences agree among themselves, but not with it. BT_CAUSE_NONE: it agrees
+ * with a smaller step, or up to noise so small that it decides nothing. */
 bt_status bt_line_explain(bt_line_fn *line, void *user, const bt_claim *claim, bt_line_slope *slope, bt_cause *cause);
 
 /* ---- check.c ---- */
@@ -63,21 +63,21 @@ typedef struct bt_part {
 typedef struct bt_lower { /* one solve; vectors like the lower problem's parameters */
     bt_problem *problem;
     int64_t count;
-    double *adjoint, *x;    /* what the method was given, and what it made of it */
+    double *adjoint, *x;    /* what the method was given, and its result */
     double *solution;       /* of H x = adjoint; NULL: the level is too large */
     double *field;          /* room for the lower gradient */
     double cosine, ratio;   /* of x to the solution */
     double residual;        /* of the solution, relative */
-    bool unrolls;           /* its method has no x, but goes back through the steps */
+    bool unrolls;           /* its method has no x, but differentiates through the steps */
     bool iterates;          /* its method multiplies by H */
     bool finite;            /* its product is a difference */
     double gradient_length; /* of the lower loss, or its condition, where the inner loop ends */
-    unsigned acting;        /* bits by bt_unseen_kind: what makes another step there of the gradient */
-    bool at_kink;           /* the steps go to and fro over a kink of the lower loss */
+    unsigned acting;        /* bits by bt_unseen_kind: what changes the gradient's step there */
+    bool at_kink;           /* the steps jump back and forth over a kink of the lower loss */
 } bt_lower;
 
 /* Compares the hypergradient of an upper level with differences of the retrained loss, along `samples` coordinates (0:
- * a sensible number). `take` gets what has come out of it, and copies what it wants. */
+ * a sensible number). `take` receives the result, and copies what it needs. */
 typedef bt_status bt_check_take_fn(void *user, const bt_trial *trial);
 bt_status bt_check_level(bt_problem *upper, int64_t samples, bt_check_take_fn *take, void *user);
 
@@ -87,8 +87,8 @@ struct bt_trial {
     bt_kept *start, *end; /* before the inner loop; after it, before the upper step */
     int64_t count;        /* upper parameters */
     double *hypergradient, *reference, *direction;
-    double *recorded;            /* the hypergradient as its programs make it apart */
-    double finite_error;         /* of it, relative, by products that are differences; NAN: there are none */
+    double *recorded;            /* the hypergradient as its separate programs compute it */
+    double finite_error;         /* its relative error from products that are differences; NAN: there are none */
     const bt_problem *nonfinite; /* whose loss is not a number, or infinite; NULL: none */
     bt_lower *lowers;
     int lower_count;
@@ -96,12 +96,12 @@ struct bt_trial {
     int part_count, part_room;
     double scale;              /* the hypergradient's length */
     double mm, md, dd, rr, rd; /* sums over the samples: method, difference, reference */
-    bool exact;                /* every method differentiates all steps that were made, as they were made */
-    bool adrift;               /* an inner loop of all levels below is not to begin again */
+    bool exact;                /* every method differentiates all steps exactly as they were made */
+    bool adrift;               /* no inner loop of all levels below begins again */
     bool repeats;              /* run again, the inner problem gives the same loss */
     bool have_reference;
-    bool loose;     /* a difference stays for a product, which no exact one can replace */
-    bt_cause cause; /* of the whole hypergradient, where it should agree and does not */
+    bool loose;     /* a product stays a difference, because no exact one can replace it */
+    bt_cause cause; /* of the whole hypergradient, if it should agree and does not */
     json_t *rows, *result;
     bt_verdict verdict;
 };
@@ -112,28 +112,28 @@ bt_status bt_check_move(const bt_problem *problem, const double *direction, doub
 /* Of -1 and 1, with `coordinates` a unit vector; 0 where a parameter is not differentiated. */
 void bt_check_direction(const bt_trial *c, const bt_problem *problem, uint64_t sample, bool coordinates,
                         double *direction);
-bool bt_check_partial(const bt_problem *lower); /* hypergradients do not pass through all that moves */
+bool bt_check_partial(const bt_problem *lower); /* hypergradients do not pass through everything that changes */
 bool bt_check_finite(const bt_problem *lower);  /* its product is a difference: an approximation */
 double bt_check_step(const bt_problem *problem, const double *direction); /* the step of differences along it */
-bt_status bt_check_loss(bt_trial *c, double *loss); /* of the upper problem, on its next batch, at the state at hand */
+bt_status bt_check_loss(bt_trial *c, double *loss); /* of the upper problem, on its next batch, in the present state */
 
 /* ---- parts.c ---- */
 
 bt_part *bt_check_add_part(bt_trial *c, bt_part_kind kind, int solve, bt_problem *moved); /* NULL: out of memory */
 bt_status bt_check_parts(bt_trial *c);
 bt_status bt_check_equation(bt_trial *c,
-                            int q); /* the lower gradient, or condition, at the state at hand, in its `field` */
+                            int q); /* the lower gradient, or condition, in the present state, in its `field` */
 
 /* ---- reference.c ---- */
 
-/* What the method finds, level by level; then, with what it found, the products and the solutions. The engine's
- * programs are those of the reference meanwhile; `c->end` must be the state. */
+/* What the method finds, level by level; then, with that, the products and the solutions. Meanwhile the engine's
+ * programs are those of the reference; `c->end` must be the state. */
 bt_status bt_check_record(bt_trial *c);
 bt_status bt_check_reference(bt_trial *c);
 
 /* ---- unseen.c ---- */
 
-/* Fills in `acting` and `at_kink` of the lower levels that are taken for solved. */
+/* Fills in `acting` and `at_kink` of the lower levels that are assumed to be solved. */
 bt_status bt_check_unseen(bt_trial *c);
 
 /* ---- report.c ---- */

@@ -81,7 +81,7 @@ static bool say_detached(const bt_problem *problem, int kind, bt_text *rules, bt
 static void say_rules(const bt_text *rules, bt_text *text)
 {
     if (rules->size)
-        bt_text_add(text, "; %s has a derivative rule of its own, which is to be checked", bt_text_get(rules));
+        bt_text_add(text, "; %s has a derivative rule of its own, which you should check", bt_text_get(rules));
 }
 
 static void say_suspects(const bt_part *part, const bt_problem *problem, bt_text *text)
@@ -90,11 +90,11 @@ static void say_suspects(const bt_part *part, const bt_problem *problem, bt_text
     bool condition = part->kind != BT_PART_UPPER && problem->def->condition && !problem->settings->method->unrolls;
     bool detached = say_detached(problem, condition ? BT_PURE_CONDITION : BT_PURE_STEP, &rules, text);
     if (detached)
-        bt_text_add(text, part->kind == BT_PART_UPPER ? ", whose influence is so left out"
+        bt_text_add(text, part->kind == BT_PART_UPPER ? ", so their influence is missing"
                                                       : ": detach = field differentiates the lower gradient as it is");
     say_rules(&rules, text);
     if (!detached && !rules.size)
-        bt_text_add(text, "; no detached value and no derivative rule of one's own is in that loss: please report it");
+        bt_text_add(text, "; that loss has no detached value and no user-defined derivative rule: please report this");
     bt_text_free(&rules);
 }
 
@@ -118,7 +118,7 @@ static void name_part(const bt_trial *c, const bt_part *part, bt_text *text)
 {
     const char *moved = part->moved->name;
     if (part->kind == BT_PART_UPPER)
-        bt_text_add(text, "the gradient of the loss of %s by %s", c->upper->name, moved);
+        bt_text_add(text, "the gradient of the loss of %s with respect to %s", c->upper->name, moved);
     else if (part->kind == BT_PART_CROSS)
         bt_text_add(text, "the product of %s with %s", c->lowers[part->solve].problem->name, moved);
     else
@@ -134,27 +134,27 @@ static const char *cause_name(bt_cause cause)
 /* What is to be done against rounding; nothing that is done already. */
 static const char *against_noise(const bt_trial *c)
 {
-    return c->upper->dtype == BT_F64 ? "fewer unroll_steps, or another start, may tell"
-                                     : "take precision = fp64 to tell";
+    return c->upper->dtype == BT_F64 ? "fewer unroll_steps or another start may decide it"
+                                     : "set precision = fp64 to decide it";
 }
 
 static const char *against_kink(const bt_trial *c)
 {
-    return c->upper->dtype == BT_F64 ? "" : "; precision = fp64 allows for smaller ones";
+    return c->upper->dtype == BT_F64 ? "" : "; precision = fp64 allows smaller steps";
 }
 
 /* Differences that cannot tell say nothing against the derivative. */
 static void undecided(const bt_trial *c, const bt_part *part, bt_text *text)
 {
     const char *function = part->kind == BT_PART_UPPER ? "that loss" : "that lower gradient";
-    bt_text_add(text, part->cause == BT_CAUSE_KINK ? "undecided: a kink in the way: " : "undecided: rounding: ");
+    bt_text_add(text, part->cause == BT_CAUSE_KINK ? "undecided: there is a kink: " : "undecided: rounding: ");
     name_part(c, part, text);
-    bt_text_add(text, " is not what differences show");
+    bt_text_add(text, " does not match the differences");
     if (part->cause == BT_CAUSE_KINK)
         bt_text_add(text, ", but %s is not smooth here, as smaller steps show%s: a kink, as of relu, abs, min or max",
                     function, against_kink(c));
     else
-        bt_text_add(text, ", but by less than rounding makes of them here: %s", against_noise(c));
+        bt_text_add(text, ", but the deviation is smaller than the rounding error here: %s", against_noise(c));
 }
 
 /* ---- the verdict ---- */
@@ -184,18 +184,17 @@ static void say_unseen(const bt_trial *c, bt_text *text)
         if (!lower->acting && !lower->at_kink)
             continue;
         bt_text_add(text,
-                    "%s%s: type = %s takes it for solved where the gradient of its loss is 0, but its steps end where "
-                    "its length is %.3g: ",
+                    "%s%s: type = %s assumes that the gradient of its loss is 0 at its solution, but its steps end "
+                    "where the gradient's length is %.3g: ",
                     text->size ? "; " : "DISAGREES: ", level, method, lower->gradient_length);
         if (lower->acting) {
-            bt_text_add(text, "they are made by ");
+            bt_text_add(text, "they also depend on ");
             bt_unseen_list(lower->acting, false, text);
-            bt_text_add(text, ", too, which the method leaves out; %s, or take type = itd", bt_unseen_cure);
+            bt_text_add(text, ", which the method leaves out; %s, or use type = itd", bt_unseen_cure);
         } else {
-            bt_text_add(text,
-                        "they go to and fro over a kink of the loss, as of abs, relu, min or max, where it has no "
-                        "gradient; take the kink out of the loss into param_callback and condition "
-                        "(bt_soft_threshold, bt_projected_condition), or take type = itd");
+            bt_text_add(text, "they jump back and forth over a kink of the loss, as of abs, relu, min or max, where it "
+                              "has no gradient; move the kink from the loss to param_callback and condition "
+                              "(bt_soft_threshold, bt_projected_condition), or use type = itd");
         }
     }
 }
@@ -207,18 +206,19 @@ static void say_unsolved(const bt_trial *c, bt_text *text)
     for (int q = 0; q < c->lower_count; q++)
         if (!c->lowers[q].unrolls && c->lowers[q].problem->settings->detach != BT_DETACH_FIELD &&
             say_detached(c->lowers[q].problem, BT_PURE_STEP, &rules, text))
-            bt_text_add(text, ", which H does not see move: detach = field");
+            bt_text_add(text, ", whose change H does not include: try detach = field");
     bt_text_free(&rules);
     for (int q = 0; q < c->lower_count; q++)
         if (c->lowers[q].problem->def->condition && !c->lowers[q].unrolls)
-            bt_text_add(text, "; the length of %s's condition is %.3g where the inner loop ends, where it should be 0",
+            bt_text_add(text, "; at the end of the inner loop the length of %s's condition is %.3g, but it should be 0",
                         c->lowers[q].problem->name, c->lowers[q].gradient_length);
     for (int q = 0; q < c->lower_count; q++)
         if (c->lowers[q].problem->child_count && !c->lowers[q].unrolls)
-            bt_text_add(text, "; %s has lower levels of its own: what of its gradient comes through them is not in H",
+            bt_text_add(text,
+                        "; %s has lower levels of its own: H does not include what its gradient gets through them",
                         c->lowers[q].problem->name);
-    bt_text_add(text, "; the lower levels are not solved where the inner loop ends, which solving for x takes for "
-                      "granted: more unroll_steps");
+    bt_text_add(text, "; the lower levels are not solved at the end of the inner loop, though solving for x assumes "
+                      "it: try more unroll_steps");
 }
 
 /* x is not what solves its equation. */
@@ -227,14 +227,16 @@ static void say_unsolved_x(const bt_trial *c, int q, bt_text *text)
     const bt_lower *lower = &c->lowers[q];
     const char *level = lower->problem->name, *method = lower->problem->settings->method->name;
     if (!lower->solution)
-        bt_text_add(text, "; %s is too large, or its H too close to singular, for a solution to compare %s with", level,
-                    method);
+        bt_text_add(text, "; %s is too large, or its H too close to singular, to compute a solution to compare %s with",
+                    level, method);
     else if (!lower->iterates)
-        bt_text_add(text, "; %s, %s: H^-1 is taken for something simpler: cosine %.4f, length %.4g of a solution's",
+        bt_text_add(text,
+                    "; %s, %s: H^-1 is replaced by something simpler: compared with a solution, cosine %.4f, length "
+                    "%.4g",
                     level, method, lower->cosine, lower->ratio);
     else
-        bt_text_add(text, "; %s, %s: after %lld iterations x has cosine %.4f, length %.4g of a solution's", level,
-                    method, (long long)bt_implicit_iterations(&c->upper->step->site.solves[q]), lower->cosine,
+        bt_text_add(text, "; %s, %s: after %lld iterations, compared with a solution, x has cosine %.4f, length %.4g",
+                    level, method, (long long)bt_implicit_iterations(&c->upper->step->site.solves[q]), lower->cosine,
                     lower->ratio);
 }
 
@@ -242,8 +244,8 @@ static void say_finite(const bt_trial *c, const bt_problem *lower, bt_text *text
 {
     bt_text_add(text, "; %s: product = finite", lower->name);
     if (!isnan(c->finite_error))
-        bt_text_add(text, ", by which the hypergradient is off by %.2g of the exact product's%s", c->finite_error,
-                    c->finite_error > 1e-2 ? ": take product = jvp, or another darts_alpha" : "");
+        bt_text_add(text, ", which changes the hypergradient by %.2g of the exact product's%s", c->finite_error,
+                    c->finite_error > 1e-2 ? ": use product = jvp, or another darts_alpha" : "");
 }
 
 /* Levels whose solution counts as a constant; false: there are none. */
@@ -288,8 +290,8 @@ static bt_verdict say_inexact(const bt_trial *c, bt_text *text)
     const char *method = c->lowers[0].problem->settings->method->name;
     if (c->cause == BT_CAUSE_KINK)
         bt_text_add(text,
-                    "undecided: a kink in the way: the retrained loss is not smooth here, as smaller steps show, "
-                    "so differences cannot tell%s",
+                    "undecided: there is a kink: the retrained loss is not smooth here, as smaller steps show, so "
+                    "differences cannot decide%s",
                     against_kink(c));
     else if (c->cause == BT_CAUSE_NOISE)
         bt_text_add(text, "undecided: rounding limits these differences: %s", against_noise(c));
@@ -308,10 +310,10 @@ static void say_void(const bt_trial *c, bt_text *text)
     if (c->nonfinite)
         bt_text_add(text, "DISAGREES: the loss of %s is not finite, whatever its gradient is", c->nonfinite->name);
     else if (!c->repeats)
-        bt_text_add(text, "DISAGREES: trained again from the same state, the levels below come to another loss: a "
-                          "callback keeps something that is not given to bt_state");
+        bt_text_add(text, "DISAGREES: trained again from the same state, the levels below reach a different loss: a "
+                          "callback keeps something that bt_state does not know of");
     else if (!all_finite(c))
-        bt_text_add(text, "DISAGREES: the hypergradient, or the loss beside, is not finite");
+        bt_text_add(text, "DISAGREES: the hypergradient, or a loss next to it, is not finite");
 }
 
 /* Parts that are wrong; where there are none, those of which differences cannot tell. */
@@ -353,7 +355,7 @@ static bt_verdict verdict(const bt_trial *c, bt_text *text)
     say_unseen(c, text);
     if (text->size)
         return BT_DISAGREES;
-    bt_text_add(text, "approximation: what must be exact agrees");
+    bt_text_add(text, "approximation: the parts that must be exact agree");
     say_approximation(c, text);
     return BT_APPROXIMATION;
 }
@@ -434,7 +436,7 @@ static void print_samples(const json_t *result, FILE *file)
     fprintf(file, "direction: cosine %.6f; length: method / difference = %.6g\n", bt_json_read_number(result, "cosine"),
             bt_json_read_number(result, "ratio"));
     if (solved)
-        fprintf(file, "with every x solved for: cosine %.6f; length %.6g\n", bt_json_read_number(solved, "cosine"),
+        fprintf(file, "with every x solved exactly: cosine %.6f; length %.6g\n", bt_json_read_number(solved, "cosine"),
                 bt_json_read_number(solved, "ratio"));
 }
 
@@ -448,7 +450,7 @@ void bt_check_print(const bt_trial *c, FILE *file)
     {
         fprintf(file, "%s, %s: ", bt_json_read_text(row, "level"), bt_json_read_text(row, "method"));
         if (json_object_get(row, "cosine"))
-            fprintf(file, "x to the solution of H x = a: cosine %.6f; length %.6g; ",
+            fprintf(file, "x against the solution of H x = a: cosine %.6f; length %.6g; ",
                     bt_json_read_number(row, "cosine"), bt_json_read_number(row, "ratio"));
         fprintf(file, "the lower gradient's length is %.3g\n", bt_json_read_number(row, "gradient"));
     }

@@ -231,7 +231,7 @@ static int compare(const bt_cli *cli)
     else if (compared)
         bt_compare_text(compared, &text);
     if (text.failed)
-        status = bt_fail(BT_ERROR_MEMORY, "no memory for what is to be printed");
+        status = bt_fail(BT_ERROR_MEMORY, "out of memory for the output");
     else if (text.size)
         fputs(text.data, stdout);
     bt_text_free(&text);

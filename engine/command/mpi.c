@@ -178,7 +178,7 @@ bt_status bt_mpi_begin(int *ranks)
     if (!is_launched())
         return BT_OK;
     if (MPI_Init_thread(NULL, NULL, MPI_THREAD_SERIALIZED, &level) != MPI_SUCCESS)
-        return bt_fail(BT_ERROR_DEVICE, "MPI does not begin");
+        return bt_fail(BT_ERROR_DEVICE, "MPI cannot start");
     MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
     MPI_Comm_rank(MPI_COMM_WORLD, &own);
     MPI_Comm_size(MPI_COMM_WORLD, &all);
@@ -219,7 +219,7 @@ bt_status bt_mpi_begin(int *ranks)
     *ranks = 1;
     if (!is_launched())
         return BT_OK;
-    return bt_fail(BT_ERROR_UNSUPPORTED, "several processes were started as ranks of one run, and this betty-run was "
+    return bt_fail(BT_ERROR_UNSUPPORTED, "several processes were started as ranks of one run, but this betty-run was "
                                          "built without MPI: build it again where libopenmpi-dev is installed");
 }
 

@@ -32,7 +32,7 @@ static void on_signal(int number)
     stop = 1;
     put(STDERR_FILENO, "\nbetty-run: ");
     put(STDERR_FILENO, words);
-    put(STDERR_FILENO, "; once more stops at once\n");
+    put(STDERR_FILENO, "; a second signal stops at once");
     errno = before;
 }
 

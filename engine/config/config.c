@@ -234,7 +234,7 @@ bt_status bt_config_read(bt_config *config, const char *file)
         return bt_fail(BT_ERROR_ARGUMENT, "bt_config_read: an argument is NULL");
     if (config->stem || config->engine_done)
         return bt_fail(BT_ERROR_ARGUMENT, "%s: %s", file,
-                       config->stem ? "a configuration takes one INI file, and has read one already"
+                       config->stem ? "a configuration takes one INI file, and has already read one"
                                     : "an INI file must be read before anything else is done");
     file_reader reader = {config, file};
     BT_TRY(bt_ini_read(file, read_line, &reader));
@@ -263,7 +263,7 @@ bt_status bt_config_set(bt_config *config, const char *key, const char *value, c
     if (!config || !key || !value || !origin)
         return bt_fail(BT_ERROR_ARGUMENT, "bt_config_set: an argument is NULL");
     if (config->engine_done)
-        return bt_fail(BT_ERROR_ARGUMENT, "%s: settings cannot change once the run is set up", origin);
+        return bt_fail(BT_ERROR_ARGUMENT, "%s: settings cannot change after the run is set up", origin);
     const char *dot = strrchr(key, '.');
     const char *section = dot ? bt_config_copy(config, key, (size_t)(dot - key)) : NULL;
     if (dot && !section)
@@ -295,8 +295,8 @@ static bt_status fail_change(const char *origin, const char *key)
                         row->section == BT_SECTION_ENGINE ? "engine." : "PROBLEM.", row->name);
     bt_status status =
         bt_fail(BT_ERROR_ARGUMENT,
-                "%s: %s cannot change once the engine is set up: set it before the first call that runs. "
-                "What can: %s",
+                "%s: %s cannot change after the engine is set up: set it before the first call that runs. These can "
+                "change: %s",
                 origin, key, bt_text_get(&live));
     bt_text_free(&live);
     return status;
@@ -361,7 +361,7 @@ bt_status bt_config_add_method(bt_config *config, const bt_method_def *method)
         if (bt_ini_same(config->methods[i]->name, method->name)) /* its keys begin with it */
             return config->methods[i] == method
                        ? BT_OK
-                       : bt_fail(BT_ERROR_CONFIG, "method %s: there is one of that name already", method->name);
+                       : bt_fail(BT_ERROR_CONFIG, "method %s: there is already a method of that name", method->name);
     BT_TRY(check_lists(method));
     for (int h = 0; h < bt_hyper_count(method->hypers); h++) {
         char name[BT_METHOD_KEY];
@@ -370,7 +370,7 @@ bt_status bt_config_add_method(bt_config *config, const bt_method_def *method)
                            method->name, method->hypers[h].name, BT_METHOD_KEY - 1);
         if (bt_key_find(BT_SECTION_PROBLEM, bt_config_method_key(method, h, name).name))
             return bt_fail(BT_ERROR_CONFIG,
-                           "method %s: its hyperparameter %s would be the key %s, which every problem has",
+                           "method %s: its hyperparameter %s would be the key %s, which every problem already has",
                            method->name, method->hypers[h].name, name);
     }
     const bt_method_def **grown =
@@ -390,7 +390,7 @@ bt_status bt_config_add_optimizer(bt_config *config, const bt_optimizer_def *opt
         if (strcmp(config->optimizers[i]->name, optimizer->name) == 0)
             return config->optimizers[i] == optimizer
                        ? BT_OK
-                       : bt_fail(BT_ERROR_CONFIG, "optimizer %s: there is one of that name already", optimizer->name);
+                       : bt_fail(BT_ERROR_CONFIG, "optimizer %s: there is already one of that name", optimizer->name);
     BT_TRY(bt_record_fits("optimizer", optimizer->name, optimizer->hypers, optimizer->slots));
     for (int h = 0; h < bt_hyper_count(optimizer->hypers); h++)
         if (bt_key_find(BT_SECTION_PROBLEM, optimizer->hypers[h].name))
@@ -411,13 +411,13 @@ bt_status bt_config_add_problem(bt_config *config, const char *name)
         return bt_fail(BT_ERROR_ARGUMENT, "bt_config_add_problem: an argument is NULL");
     if (!bt_ini_name(name, false) || bt_ini_same(name, "engine") || bt_ini_same(name, "dependencies"))
         return bt_fail(BT_ERROR_CONFIG,
-                       "problem `%s`: a problem's name is its section: letters, digits, _ and -, but not engine or "
+                       "problem `%s`: a problem's name is its section: use letters, digits, _ and -, but not engine or "
                        "dependencies",
                        name);
     if (bt_config_problem_find(config, name, strlen(name)))
         return bt_fail(BT_ERROR_CONFIG, "problem %s: there are two of that name", name);
     if (config->resolved)
-        return bt_fail(BT_ERROR_ARGUMENT, "problem %s: it comes too late, the run is set up", name);
+        return bt_fail(BT_ERROR_ARGUMENT, "problem %s: it is added too late, the run is already set up", name);
     bt_problem_settings **grown =
         bt_grow(config->problems, &config->problem_room, config->problem_count + 1, sizeof(bt_problem_settings *));
     bt_problem_settings *problem = grown ? bt_region_alloc(config->region, sizeof *problem) : NULL;

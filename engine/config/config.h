@@ -27,13 +27,13 @@ void bt_config_free(bt_config *config);
  * regard to case, wherever they come from. */
 bt_status bt_config_read(bt_config *config, const char *file);
 
-/* key is SECTION.KEY (a group: PROBLEM.GROUP.KEY), value replaces what is there; an empty value takes the setting back,
- * so that the default holds again; one that no INI file can hold is refused. origin is what messages say: "--set
+/* key is SECTION.KEY (a group: PROBLEM.GROUP.KEY). value replaces what is there; an empty value removes the setting, so
+ * that the default applies again; a value that no INI file can hold is refused. origin is what messages say: "--set
  * classifier.lr". After bt_config_resolve: an error. */
 bt_status bt_config_set(bt_config *config, const char *key, const char *value, const char *origin);
 
-/* Likewise of a resolved one, for a key whose row says `live`: its value is another from now on. A key that follows it
- * stays as it is. Refused (BT_ERROR_ARGUMENT): every other key. */
+/* The same for a resolved configuration, for a key whose row says `live`: it has the new value from now on. A key that
+ * takes its default from it does not change. Every other key is refused (BT_ERROR_ARGUMENT). */
 bt_status bt_config_change(bt_config *config, const char *key, const char *value, const char *origin);
 
 /* What paths in the configuration are relative to: engine.folder, or the folder of the INI file, or ".". And the name
@@ -65,11 +65,11 @@ typedef struct bt_dependency {
 const bt_dependency *bt_config_dependencies(const bt_config *config, int *count);
 bt_status bt_config_hierarchy(const bt_config *config, bt_hierarchy *hierarchy); /* of the dependencies in force */
 
-/* What scheduler_t_max is where it is not set, in a run of so many leaf steps. */
+/* The value of scheduler_t_max if it is not set, in a run of so many leaf steps. */
 bt_status bt_config_whole_cosine(const bt_config *config, int place, int64_t leaf_steps, int64_t *t_max);
 
-/* Other dependencies in the place of those: the lines are checked as in a file, without a change of the configuration;
- * the list is the caller's, until it is swapped with that in force. Only from then on do they hold. */
+/* Replaces the dependencies by others: the lines are checked as in a file, and the configuration does not change. The
+ * list belongs to the caller until it is swapped with the one in force; only then does it apply. */
 typedef struct bt_edges {
     bt_dependency *list; /* for bt_free */
     int64_t count, room;
@@ -94,12 +94,12 @@ bt_status bt_config_finish(bt_config *config);
 /* Where a value stands: "reweight.ini:14", "--set classifier.lr"; NULL if it is the default. */
 const char *bt_config_origin(const bt_config *config, const char *section, const char *key);
 
-/* The beginning of a message about a setting: "reweight.ini:14: [classifier] lr", "--set classifier.lr"; of one that is
- * not set "[classifier] lr". */
+/* The beginning of a message about a setting: "reweight.ini:14: [classifier] lr", "--set classifier.lr"; if it is not
+ * set, "[classifier] lr". */
 const char *bt_config_place(const bt_config *config, const char *section, const char *key);
 
-/* A setting that somebody has written and that is not the default: "reweight.ini:14: [classifier] lr = 0.1"; NULL:
- * there is none. The second is for hyperparameters, of a method or of an optimiser. */
+/* A setting that somebody has written and that differs from the default: "reweight.ini:14: [classifier] lr = 0.1";
+ * NULL: there is none. The second is for hyperparameters of a method or an optimiser. */
 const char *bt_config_departs(bt_config *config, const char *section, const bt_key *key);
 const char *bt_config_hyper_departs(bt_config *config, const char *section, const bt_key *key, double usual);
 
@@ -107,7 +107,7 @@ const char *bt_config_hyper_departs(bt_config *config, const char *section, cons
 typedef void bt_config_visit_fn(void *user, const char *section, const char *key, bt_key_kind kind, const char *value);
 bt_status bt_config_visit(const bt_config *config, bt_config_visit_fn *visit, void *user);
 
-/* The resolved configuration as an INI file that reads back to the same, from whatever folder. */
+/* The resolved configuration as an INI file that reads back to the same from any folder. */
 bt_status bt_config_print(const bt_config *config, FILE *file);
 
 /* Every key with type, range, default and help, those of the known methods and optimisers included. */

@@ -6,11 +6,11 @@
 
 typedef struct bt_config_line {
     const char *section, *key;
-    const char *value;  /* NULL: set to nothing, so that the default holds whatever the file says */
+    const char *value;  /* NULL: set to nothing, so that the default applies whatever the file says */
     const char *origin; /* "reweight.ini:14" or "--set classifier.lr" */
     bool from_file, used;
     uint64_t hash; /* of section and key */
-    int64_t parts; /* lines of the file that the value is of, more than one for a long list */
+    int64_t parts; /* lines of the file that the value comes from, more than one for a long list */
 } bt_config_line;
 
 typedef struct bt_config_section {
@@ -40,7 +40,7 @@ struct bt_config {
     int64_t option_count, option_room;
     bt_edges edges;
     bool engine_done, resolved;
-    bool finished; /* every key has been looked at: no more can be asked for */
+    bool finished; /* every key has been checked: no more can be asked for */
     bt_engine_settings engine;
     bt_dependency_settings dependencies;
 };
@@ -57,7 +57,7 @@ void bt_config_suggest_problem(const bt_config *config, const char *name, bt_tex
 
 /* ---- document.c ---- */
 
-typedef union bt_hyper_field { /* a hyperparameter, which is kept as a double, in the field that its key prints */
+typedef union bt_hyper_field { /* a hyperparameter, which is stored as a double, in the field that its key prints */
     int64_t whole;
     bool truth;
     double real;

@@ -60,7 +60,7 @@ static bt_status add_item(const wiring *w, const char *item, size_t length, cons
         words[count++] = word;
     bool complete = count == 1 || (count == 2 && lengths[1] > 0);
     if (!complete || lengths[0] == 0 || (count == 1 && !*from))
-        return bt_fail(BT_ERROR_CONFIG, "%s: %s: expected %s, several by commas, found `%s`", w->origin,
+        return bt_fail(BT_ERROR_CONFIG, "%s: %s: expected %s, with commas between several, found `%s`", w->origin,
                        line_names[w->direction], w->direction == BT_U2L ? "upper > lower" : "lower > upper", text);
     if (count == 2 && !(*from = find_problem(w, words[0], lengths[0])))
         return BT_ERROR_CONFIG;

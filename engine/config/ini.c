@@ -44,7 +44,7 @@ static bt_status read_stream(reader *r, FILE *stream)
         return bt_fail(BT_ERROR_FILE, "%s: cannot be read: %s", r->file, strerror(errno));
     BT_TRY(bt_check_text(r->file, r->text, (int64_t)r->size));
     if (memchr(r->text, 0, r->size))
-        return bt_fail(BT_ERROR_FILE, "%s: not a text file, it holds a zero byte", r->file);
+        return bt_fail(BT_ERROR_FILE, "%s: not a text file: it contains a zero byte", r->file);
     return BT_OK;
 }
 
@@ -153,7 +153,7 @@ static bt_status settle(const reader *r, bt_ini_entry *entry)
     BT_TRY(look_up(r, entry, none, &value));
     if (value == none || (entry->key && !value))
         return bt_fail(BT_ERROR_MEMORY,
-                       "%s:%lld: iniparser has lost this line, as it does where memory runs out, or the file has just "
+                       "%s:%lld: iniparser has lost this line, which happens if memory runs out or the file has just "
                        "changed",
                        r->file, (long long)entry->line);
     if (entry->key && strcmp(value, entry->value) != 0)

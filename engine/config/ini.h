@@ -1,19 +1,18 @@
-/* engine/config/ini.h: INI files. iniparser reads them: what it has for a key is the key's value. A scan of the same
- * text (ini_scan.c) knows what iniparser does not keep or say: which line a key stands on, its name as it is written,
- * what stands twice, what is wrong with a line. Where the two do not read the same, the file is refused. */
+/* engine/config/ini.h: INI files. iniparser reads them: what it returns for a key is the key's value. A scan of the
+ * same text (ini_scan.c) finds what iniparser does not keep or report: the line of each key, its name as written,
+ * duplicates, and what is wrong with a line. If the two read different things, the file is refused. */
 #ifndef BT_INI_H
 #define BT_INI_H
 
 #include "base/base.h"
 
-/* Called for each section's header (key and value NULL) and each key = value, in order. Names are as they are written.
- */
+/* Called for each section's header (key and value NULL) and each key = value, in order. Names are as written. */
 typedef bt_status bt_ini_fn(void *user, const char *section, const char *key, const char *value, int64_t line);
 
 /* Comments begin with ; or # at the start of a line or after a blank. A value in quotes, " or ', keeps both characters
- * and outer blanks; its own quotes end it. No section and no key of a section stands twice. The first mistake is the
- * message: "FILE:LINE: what"; then fn is not called. While iniparser reads, its message callback, of which a process
- * has one, is ours; afterwards it is iniparser's own. */
+ * and outer blanks; its own quotes end it. A section, or a key of a section, must not occur twice. The first mistake
+ * gives the message, "FILE:LINE: what"; then fn is not called. While iniparser reads, its message callback, of which a
+ * process has only one, is ours; afterwards it is iniparser's own. */
 bt_status bt_ini_read(const char *file, bt_ini_fn *fn, void *user);
 
 /* Adds `value` as bt_ini_read reads it back, in quotes where they are needed; false: it cannot be written. */

@@ -102,15 +102,15 @@ static bt_status section_line(scan *s, char *text)
 {
     char *end = strchr(text, ']');
     if (!end)
-        return bt_fail(BT_ERROR_CONFIG, "%s:%lld: expected [section], the ] is missing", s->file, (long long)s->line);
+        return bt_fail(BT_ERROR_CONFIG, "%s:%lld: expected [section], but the ] is missing", s->file,
+                       (long long)s->line);
     char *rest = skip_blanks(end + 1);
     if (is_comment(*rest))
-        return bt_fail(
-            BT_ERROR_CONFIG,
-            "%s:%lld: after [section] nothing may follow, found the comment `%s`: it needs a line of its own", s->file,
-            (long long)s->line, rest);
+        return bt_fail(BT_ERROR_CONFIG,
+                       "%s:%lld: nothing may follow [section], found the comment `%s`: put it on a line of its own",
+                       s->file, (long long)s->line, rest);
     if (*rest)
-        return bt_fail(BT_ERROR_CONFIG, "%s:%lld: after [section] nothing may follow, found `%s`", s->file,
+        return bt_fail(BT_ERROR_CONFIG, "%s:%lld: nothing may follow [section], found `%s`", s->file,
                        (long long)s->line, rest);
     *end = 0;
     text = skip_blanks(text + 1);

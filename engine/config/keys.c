@@ -27,9 +27,8 @@
 #define SAVES(category) (1u << (category))
 #define STRATEGY        CHOICE("default | distributed | zero1 | zero2 | zero3 | zero | fsdp")
 #define PRECISION                                                                                                      \
-    CHOICE("fp32 | fp64 | bf16 | fp16 | bf16-true"),                                                                   \
-        .refused = "tf32 | amp",                                                                                       \
-        .advice = "bf16 halves what a network holds for its derivatives and needs no loss scale"
+    CHOICE("fp32 | tf32 | fp64 | bf16 | fp16 | bf16-true"),                                                            \
+        .refused = "amp", .advice = "bf16 halves what a network holds for its derivatives and needs no loss scale"
 
 const bt_key bt_keys[] = {
     /* ---- the engine ---- */
@@ -152,7 +151,8 @@ const bt_key bt_keys[] = {
     {"product_batches", PROBLEM(product_batches), CHOICE("last | all"), .value = "last", .ablate = "last",
      .saves = SAVES(BT_ACTIVATIONS), .help = "which micro-batches of the last step second-order products use"},
     {"product_precision", PROBLEM(product_precision), CHOICE("auto | fp32 | level | fp16"), .value = "auto",
-     .help = "precision of second-order products if `precision` is bf16 or fp16. auto: the precision of the level, but "
+     .help = "precision of second-order products if `precision` is tf32, bf16 or fp16. auto: the precision of the "
+             "level, but "
              "fp32 for product = finite, for methods that take many products (cg, neumann, nystrom, penalty), and for "
              "levels in fp16; fp16: for levels in fp16, with a loss scale of its own"},
     {"darts_alpha", PROBLEM(darts_alpha), REAL(DBL_MIN, HUGE_REAL), .value = "0.01",
@@ -193,7 +193,8 @@ const bt_key bt_keys[] = {
      .saves = SAVES(BT_ACTIVATIONS),
      .help = "precision of parameters and floating-point data. bf16 and fp16 keep both in fp32, but matrix products "
              "and convolutions of the level's network read and write values rounded to 16 bits. bf16-true also keeps "
-             "parameters and their gradients in bf16 (docs/memory.md)"},
+             "parameters and their gradients in bf16 (docs/memory.md). tf32 stores everything in fp32, and on a GPU "
+             "matrix products and convolutions may round what they multiply to 11 bits (docs/cuda.md)"},
 
     {"batch_norm_groups", PROBLEM(batch_norm_groups), INT(1, MANY), .value = "1",
      .help = "number of groups of neighbouring rows in a batch; batch norms in this level's module normalise each "
@@ -345,10 +346,10 @@ const bt_key *bt_key_technique(bt_section_kind section, const char *name)
     return key && key->ablate ? key : NULL;
 }
 
-bt_dtype bt_precision_dtype(int precision) { return precision == BT_FP64 ? BT_F64 : BT_F32; }
+bt_dtype bt_precision_dtype(int precision) { return precision == BT_IN_FP64 ? BT_F64 : BT_F32; }
 
 bt_dtype bt_precision_low(int precision)
 {
-    const bool bf16 = precision == BT_PRECISION_BF16 || precision == BT_PRECISION_BF16_TRUE;
-    return bf16 ? BT_BF16 : precision == BT_PRECISION_FP16 ? BT_F16 : BT_F32;
+    const bool bf16 = precision == BT_IN_BF16 || precision == BT_IN_BF16_TRUE;
+    return bf16 ? BT_BF16 : precision == BT_IN_FP16 ? BT_F16 : precision == BT_IN_TF32 ? BT_TF32 : BT_F32;
 }

@@ -39,23 +39,23 @@ typedef struct bt_key {
     const char *like;    /* another key whose value is the default: "batch_size", "engine.precision"; or NULL */
     double low, high;    /* ends included, for numbers */
     const char *words;   /* "min | max" */
-    const char *refused; /* words that people know from elsewhere and that are not taken: "zero | fsdp"; or NULL */
-    const char *advice;  /* what leads to what is meant by them; needed where `refused` is set */
-    bool list;           /* text by commas, which may go on in KEY_2, KEY_3, ... */
+    const char *refused; /* words known from elsewhere that are not supported: "zero | fsdp"; or NULL */
+    const char *advice;  /* how to get what they mean; needed if `refused` is set */
+    bool list;           /* text by commas, which may continue in KEY_2, KEY_3, ... */
     bool live;           /* may change between two calls that train */
-    bool resumable;      /* a resumed run may have another value than the run that it continues */
+    bool resumable;      /* a resumed run may have another value than before */
     const char *ablate;  /* a memory technique: the values that --ablate tries, "2 | 4", the strongest last; or NULL */
-    bool exact;          /* of a technique: no value changes a bit of what is trained */
-    const char *instead; /* of a technique: the key in whose place it is set, so that not both can be; or NULL */
+    bool exact;          /* of a technique: no value changes any bit of the training */
+    const char *instead; /* of a technique: the key that it replaces, as the two exclude each other; or NULL */
     const char *planned; /* of a technique: the value with which a budget chooses it by itself; "": not set; or NULL */
-    unsigned saves;      /* of a technique: a bit for each bt_category of what it takes bytes from; 0: of anything */
+    unsigned saves;      /* of a technique: a bit for each bt_category whose bytes it reduces; 0: any */
     const char *help;
 } bt_key;
 
 /* The table; ends with a row without a name. */
 extern const bt_key bt_keys[];
 const bt_key *bt_key_find(bt_section_kind section, const char *name); /* NULL if missing */
-/* What says of a key, those of methods included, what --ablate tries: name, ablate, exact; NULL: nothing is tried. */
+/* What --ablate tries for a key, those of methods included: name, ablate, exact; NULL: nothing. */
 const bt_key *bt_key_technique(bt_section_kind section, const char *name);
 
 /* ---- values.c: between text and fields ---- */
@@ -69,7 +69,7 @@ bool bt_key_print(const bt_key *key, const void *field, bt_text *text);
 /* "a number, at least 0", "min | max": what bt_key_parse takes. */
 void bt_key_expected(const bt_key *key, bt_text *text);
 
-/* ---- memory.c: the same for bytes and checkpointing; what is read of a text is not copied ---- */
+/* ---- memory.c: the same for bytes and checkpointing; text that is read is not copied ---- */
 
 bool bt_bytes_read(const char *text, int64_t *bytes); /* at least 1 */
 void bt_bytes_print(int64_t bytes, bt_text *text);    /* 64MiB, where they are whole ones */

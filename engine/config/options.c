@@ -31,7 +31,7 @@ static bt_status check_same(const bt_config_option *option, const bt_key *key)
 static bt_status check_option(const bt_config *config, const char *section, const bt_key *key)
 {
     if (!bt_config_problem(config, section))
-        return bt_fail(BT_ERROR_ARGUMENT, "the code asks for the key %s of `%s`, which is no problem", key->name,
+        return bt_fail(BT_ERROR_ARGUMENT, "the code asks for the key %s of `%s`, which is not a problem", key->name,
                        section);
     if (!bt_ini_name(key->name, false))
         return bt_fail(BT_ERROR_ARGUMENT, "the code asks for [%s] `%s`: a key is a name of letters, digits, _ and -",
@@ -66,8 +66,8 @@ static bt_config_option *add_option(bt_config *config, const char *section, cons
 static bt_status too_late(const char *section, const bt_key *key)
 {
     return bt_fail(BT_ERROR_ARGUMENT,
-                   "the code asks for [%s] %s when the run is under way: ask for it in configure_module, too, or in "
-                   "another callback of the setting up, so that the key is known before the first step",
+                   "the code asks for [%s] %s while the run is under way: ask for it in configure_module, too, or in "
+                   "another callback of the setup, so that the key is known before the first step",
                    section, key->name);
 }
 

@@ -16,13 +16,7 @@ typedef enum bt_device_choice { BT_DEVICE_AUTO, BT_DEVICE_CPU, BT_DEVICE_CUDA } 
 typedef enum bt_executor { BT_EXECUTOR_AUTO, BT_EXECUTOR_LOCKSTEP, BT_EXECUTOR_PROCESSES } bt_executor;
 typedef enum bt_stop_mode { BT_STOP_MIN, BT_STOP_MAX } bt_stop_mode;
 typedef enum bt_products { BT_PRODUCTS_AUTO, BT_PRODUCTS_FP32, BT_PRODUCTS_AS_LEVEL, BT_PRODUCTS_FP16 } bt_products;
-typedef enum bt_precision {
-    BT_FP32,
-    BT_FP64,
-    BT_PRECISION_BF16,
-    BT_PRECISION_FP16,
-    BT_PRECISION_BF16_TRUE
-} bt_precision;
+typedef enum bt_precision { BT_IN_FP32, BT_IN_TF32, BT_IN_FP64, BT_IN_BF16, BT_IN_FP16, BT_IN_BF16_TRUE } bt_precision;
 /* In the order of the words of the key; the last two are other names of zero1 and zero3. */
 typedef enum bt_strategy_words {
     BT_STRATEGY_DEFAULT,
@@ -43,7 +37,7 @@ typedef struct bt_int_list { /* "3000, 4500" */
 /* [engine] */
 typedef struct bt_engine_settings {
     const char *problems;    /* built-in names and .c paths, by commas; NULL: none (problems come from bt_engine_use) */
-    const char *folder;      /* of relative paths; NULL: there is none, for it has been removed */
+    const char *folder;      /* what relative paths are relative to; NULL: none, because it has been removed */
     const char *folder_here; /* NULL, once it has been used */
     const char *levels;      /* names of problems, by commas; NULL: all */
     int64_t train_iters, valid_step; /* valid_step 0: no validation */
@@ -54,11 +48,11 @@ typedef struct bt_engine_settings {
     const char *early_stopping_metric; /* METRIC, or PROBLEM.METRIC */
     int64_t seed;
     bt_device_choice device;
-    int64_t threads;       /* 0: as many as there is work and are cores for */
+    int64_t threads;       /* 0: as many as there is work for, and cores */
     int precision;         /* bt_precision */
     int64_t memory_budget; /* bytes; 0: none */
     bool reassociate;      /* chains of matrix products in the cheapest order */
-    int64_t log_step;      /* leaf steps from one line of training metrics to the next; 0: none */
+    int64_t log_step;      /* leaf steps between two lines of training metrics; 0: none */
     const char *output;    /* folder; NULL: runs/STEM-N */
     int64_t checkpoint_step, checkpoint_keep;
     double checkpoint_minutes; /* 0: not by time */
@@ -68,7 +62,7 @@ typedef struct bt_engine_settings {
     int strategy;  /* bt_strategy_words */
     int64_t zero_unit;
     bool distributed;
-    int64_t bucket;        /* bytes of sums over the ranks that are taken together; 0: each by itself */
+    int64_t bucket;        /* bytes of sums over the ranks that are joined; 0: each by itself */
     int overlap;           /* bt_overlap */
     int64_t offload_ahead; /* steps */
     int64_t offload_unit;  /* bytes */

@@ -331,7 +331,7 @@ void bt_key_expected(const bt_key *key, bt_text *text)
     case BT_KEY_INTS:
         bt_text_add(text, "whole numbers");
         add_range(key, true, text);
-        bt_text_add(text, ", by commas, not more than %d", BT_MAX_ITEMS);
+        bt_text_add(text, ", separated by commas, not more than %d", BT_MAX_ITEMS);
         break;
     case BT_KEY_BOOL:
         bt_text_add(text, "true | false");
@@ -341,7 +341,7 @@ void bt_key_expected(const bt_key *key, bt_text *text)
         break;
     case BT_KEY_WORDS:
         print_word(key->words, 0, text);
-        bt_text_add(text, ", or some of %s, by commas", key->words + strcspn(key->words, "|") + 2);
+        bt_text_add(text, ", or some of %s, separated by commas", key->words + strcspn(key->words, "|") + 2);
         break;
     case BT_KEY_BYTES:
         bt_text_add(text, "a number of bytes, at least %d, such as 1500000, 64MiB or 1.5GB", key->words ? 0 : 1);

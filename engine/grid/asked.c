@@ -74,7 +74,7 @@ bt_status bt_grid_values(const char *where, const char *text, json_t **values)
     bt_status status = list ? BT_OK : bt_fail(BT_ERROR_MEMORY, "out of memory");
     *values = NULL;
     if (!bt_is_utf8(text))
-        status = bt_fail(BT_ERROR_CONFIG, "%s: the value is no text in UTF-8", where);
+        status = bt_fail(BT_ERROR_CONFIG, "%s: the value is not UTF-8", where);
     if (status == BT_OK && *first && first == text + strspn(text, " "))
         status = bt_fail(BT_ERROR_CONFIG, "%s = %s: one of the values is empty", where, text);
     for (const char *begin = text; status == BT_OK; begin = end_of(begin) + 1) {
@@ -144,11 +144,12 @@ bt_status bt_grid_ask_seeds(json_t *asked, const char *text)
         int64_t from = 0, to = 0;
         if (!read_range(word, length, &from, &to))
             return bt_fail(BT_ERROR_CONFIG,
-                           "--seeds = %s: expected whole numbers and ranges of them, by commas: 1..5, or 1,2,7", text);
+                           "--seeds = %s: expected whole numbers and ranges, separated by commas: 1..5, or 1,2,7",
+                           text);
         BT_TRY(add_seeds(text, list, from, to));
     }
     return json_array_size(list) ? BT_OK
-                                 : bt_fail(BT_ERROR_CONFIG, "--seeds: expected whole numbers and ranges of them, by "
+                                 : bt_fail(BT_ERROR_CONFIG, "--seeds: expected whole numbers and ranges, separated by "
                                                             "commas: 1..5, or 1,2,7");
 }
 
@@ -175,7 +176,7 @@ bt_status bt_grid_ask(json_t *asked, const char *key, const char *value)
     if (same_key(json_object_get(asked, "vary"), key))
         return bt_fail(BT_ERROR_CONFIG, "--set %s is given twice, once with several values", key);
     if (!bt_is_utf8(key) || !bt_is_utf8(value))
-        return bt_fail(BT_ERROR_CONFIG, "--set %s: this is no text in UTF-8", key);
+        return bt_fail(BT_ERROR_CONFIG, "--set %s: this is not UTF-8", key);
     return json_object_set_new(settings, name ? name : key, json_string(value)) == 0
                ? BT_OK
                : bt_fail(BT_ERROR_MEMORY, "out of memory");
@@ -184,9 +185,9 @@ bt_status bt_grid_ask(json_t *asked, const char *key, const char *value)
 static bt_status check_each(const json_t *asked, const char *key)
 {
     if (bt_ini_same(key, "engine.seed"))
-        return bt_fail(BT_ERROR_CONFIG, "--set engine.seed: several seeds are asked for by --seeds 1..3");
+        return bt_fail(BT_ERROR_CONFIG, "--set engine.seed: use --seeds 1..3 for several seeds");
     if (bt_ini_same(key, "engine.output"))
-        return bt_fail(BT_ERROR_CONFIG, "--set engine.output: each run has a folder of its own below one folder");
+        return bt_fail(BT_ERROR_CONFIG, "--set engine.output: each run has its own folder inside one folder");
     if (same_key(json_object_get(asked, "vary"), key) || same_key(json_object_get(asked, "settings"), key))
         return bt_fail(BT_ERROR_CONFIG, "--set %s is given twice, once with several values", key);
     return BT_OK;

@@ -119,7 +119,7 @@ static bt_status begin(const bt_grid *grid, bt_grid_begun *b, bt_config *config)
     BT_TRY(out_of_memory(json_object_set_new(b->all, "version", json_string(BT_VERSION)) == 0));
     if (json_array_size(json_object_get(b->all, "seeds")) &&
         json_object_get(json_object_get(b->all, "settings"), "engine.seed"))
-        return bt_fail(BT_ERROR_CONFIG, "--seeds says which seeds there are: it does not go with --seed");
+        return bt_fail(BT_ERROR_CONFIG, "--seed and --seeds cannot be used together");
     BT_TRY(find_file(grid, b));
     BT_TRY(read_settings(b, config));
     BT_TRY(bt_grid_list(b->all, b->file, grid->plan));

@@ -22,7 +22,8 @@ enum { BT_GRID_MOST = 1000 }; /* runs */
 
 json_t *bt_grid_asked(void); /* nothing; NULL: out of memory */
 
-/* The values of a text with | between them, of which \| is none; where begins messages. One value is a list, too. */
+/* The values of a text separated by |, where \| is an ordinary |; where: the beginning of messages. One value is a
+ * list, too. */
 bt_status bt_grid_values(const char *where, const char *text, json_t **values);
 bt_status bt_grid_ask_seeds(json_t *asked, const char *text);               /* "1..5", "1,2,7..9" */
 bt_status bt_grid_ask(json_t *asked, const char *key, const char *value);   /* of all runs */
@@ -33,21 +34,23 @@ bool bt_grid_asks_several(const json_t *asked);
 
 typedef struct bt_grid {
     const json_t *asked;
-    const char *file; /* the INI file; NULL: none, or that of the folder that is gone on with */
+    const char *file; /* the INI file; NULL: none, or that of the folder that is resumed */
     bt_status (*load)(void *user,
                       bt_engine *engine); /* gives an engine its problems, in children; NULL: the file does */
     void *user;
-    const char *resume; /* the folder of a grid to go on with, or to add runs to; NULL: a new one */
+    const char *resume; /* the folder of a grid to resume or to add runs to; NULL: a new one */
     int64_t jobs;       /* runs at once; 0: as many as there are cores for */
-    bool plan;          /* only what is planned for each combination: nothing is run, or written */
-    bool json;          /* print grid.json in the place of the table */
+    bool plan;          /* only plan each combination; run and write nothing */
+    bool json;          /* print grid.json instead of the table */
     FILE *out;
     FILE *progress;                    /* NULL: nowhere */
-    const volatile sig_atomic_t *stop; /* not 0: children finish their steps, and what there is is told; may be NULL */
+    const volatile sig_atomic_t *stop; /* not 0: children finish their steps, and the results so far are reported; or
+                                        * NULL */
 } bt_grid;
 
-/* A run that fails is told, and the others go on: BT_ERROR_NUMERIC at the end. But where the first one cannot even be
- * set up, its error is the whole's. BT_ERROR_INTERRUPTED: stopped. The calling process must have no threads. */
+/* If a run fails, that is reported and the others continue: BT_ERROR_NUMERIC at the end. But if the first run cannot
+ * even be set up, its error is that of the whole. BT_ERROR_INTERRUPTED: stopped. The calling process must have no
+ * threads. */
 bt_status bt_grid_run(const bt_grid *grid);
 
 #endif

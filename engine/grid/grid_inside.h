@@ -7,7 +7,7 @@
 
 /* ---- asked.c ---- */
 
-/* What a folder's runs are made of, and what is asked for besides: values and seeds are added, settings replaced. */
+/* What a folder's runs consist of, and what is asked for in addition: values and seeds are added, settings replaced. */
 bt_status bt_grid_join(json_t *asked, const json_t *more);
 
 /* ---- runs.c ---- */
@@ -18,7 +18,7 @@ bt_status bt_grid_list(json_t *all, const char *file, bool combinations);
 /* "model.lr=0.1, model.size=3"; "as configured" where nothing but the seed varies. */
 void bt_grid_label(const json_t *settings, bt_text *text);
 
-/* Whether it has come to its end, and what to, from its summary.json: "metrics". */
+/* Whether it has finished, and its results, from its summary.json: "metrics". */
 bt_status bt_grid_take(json_t *run, const char *folder, bool *ended);
 
 /* ---- begin.c ---- */
@@ -73,7 +73,7 @@ void bt_grid_plan_table(const json_t *all, bt_text *text);
 bt_status bt_grid_picture(const json_t *all, bt_text *text);
 /* The names of all metrics, in their order; a new list. */
 json_t *bt_grid_metrics(const json_t *rows);
-/* Why nothing of the row has come out: the first of its runs that failed; "": something has. */
+/* Why the row has no results: the reason of the first of its runs that failed; "": it has some. */
 void bt_grid_why(const json_t *all, const json_t *row, bt_text *text);
 
 #endif

@@ -68,8 +68,8 @@ static void paint(painting *p, bt_text *text)
     if (p->failed)
         return;
     p->chart = (bt_svg_spreads){.title = bt_json_read_text(p->all, "name"),
-                                .caption = "a dot for each run; the line is their mean, the bar one deviation to each "
-                                           "side",
+                                .caption = "one dot per run; the line is their mean, the bar one standard deviation on "
+                                           "each side",
                                 .quantities = names,
                                 .quantity_count = (int64_t)quantities,
                                 .rows = labels,

@@ -136,7 +136,7 @@ void bt_grid_table(const json_t *all, bool markdown, bt_text *text)
     if (several) {
         bt_text_add(text, "\n");
         add_sheet(all, names, true, markdown, text);
-        bt_text_add(text, "\ndeviation: of the runs of a row that have finished, n of them, over n - 1\n");
+        bt_text_add(text, "\ndeviation: the standard deviation over the n finished runs of a row, with n - 1\n");
     }
     add_failures(all, markdown, text);
     text->failed = text->failed || !names;

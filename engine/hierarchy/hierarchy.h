@@ -23,7 +23,7 @@ typedef struct bt_hierarchy { /* starts as {0}: no place */
     int count;
     int *first[BT_DIRECTIONS][BT_SENSES]; /* by place: where its neighbours begin in `next`; one more, where they end */
     int *next[BT_DIRECTIONS][BT_SENSES];
-    int *room;   /* work and results of the functions below, which so cannot fail */
+    int *room;   /* work and results of the functions below, so that these cannot fail */
     bool *marks; /* likewise */
 } bt_hierarchy;
 
@@ -36,27 +36,27 @@ void bt_hierarchy_free(bt_hierarchy *hierarchy);
 bt_places bt_hierarchy_next(const bt_hierarchy *hierarchy, bt_direction direction, bt_sense sense, int place);
 bool bt_hierarchy_has(const bt_hierarchy *hierarchy, bt_direction direction, int from, int to);
 
-/* Marks all that can be reached from `from`: itself only where there is a cycle. */
+/* Marks all that can be reached from `from`; that place itself only if there is a cycle. */
 void bt_hierarchy_reach(const bt_hierarchy *hierarchy, bt_direction direction, bt_sense sense, int from, bool *seen);
 
 bool bt_hierarchy_reaches(const bt_hierarchy *hierarchy, bt_direction direction, int from, int to);
 
-/* The places of a shortest way along the edges, without `from` and with `to`, and how many they are; 0: there is none.
+/* The places of a shortest path along the edges, without `from` and with `to`, and their number; 0: there is none.
  * `way` has room for one more than there are places. */
 int bt_hierarchy_way(const bt_hierarchy *hierarchy, bt_direction direction, int from, int to, int *way);
 
 /* ---- order.c ---- */
 
-/* Those that are `in`, one after another: a place comes when none of its neighbours still waits, and of several such
- * the lowest first. Less than are in, where there is a cycle. The list stays until the next call for an order. */
+/* Those that are `in`, one after another: a place comes when none of its neighbours still waits; among several such the
+ * lowest first. If there is a cycle, fewer than are in. The list is valid until the next call for an order. */
 bt_places bt_hierarchy_order(const bt_hierarchy *hierarchy, bt_direction direction, bt_sense sense, const bool *in);
 
 /* The lower places whose adjoints an upper one needs, in the order in which they are solved: what is below it (u2l) and
  * reaches its loss (l2u), and what is below it and reaches one of these against u2l. */
 bt_places bt_hierarchy_lowers(const bt_hierarchy *hierarchy, int upper);
 
-/* Of those that are `in` the ones without children, in the order of their steps: one whose solution the loss of another
- * one reads comes before that one. */
+/* Those of `in` without children, in the order of their steps: if the loss of one reads the solution of another, that
+ * other one comes first. */
 bt_places bt_hierarchy_leaves(const bt_hierarchy *hierarchy, const bool *in);
 
 /* ---- check.c ---- */

@@ -39,7 +39,7 @@ bt_problem *bt_peer(bt_problem *self, const char *name)
 bt_status bt_state(bt_problem *self, const char *name, void *memory, size_t size)
 {
     if (!self || self->missing || !name || !*name || !memory || !size || size > INT64_MAX)
-        return bt_fail(BT_ERROR_ARGUMENT, "bt_state: a problem, a name and memory are needed");
+        return bt_fail(BT_ERROR_ARGUMENT, "bt_state: expected a problem, a name and memory, one of them is NULL");
     if (!bt_is_utf8(name))
         return bt_fail(BT_ERROR_ARGUMENT, "%s: bt_state: the name `%s` is not UTF-8", self->name, name);
     if (bt_context_may(self->context, BT_REQUEST_STATE, "bt_state") != BT_OK) {
@@ -86,7 +86,7 @@ static const bt_dataset *train_data(bt_problem *self, const char *function, cons
                              : self->train    ? bt_loader_data(self->train->loader)
                                               : NULL;
     if (!data)
-        bt_fail(BT_ERROR_DATA, "%s: %s: the training data are no data set, and have no field `%s`", self->name,
+        bt_fail(BT_ERROR_DATA, "%s: %s: the training data are not a data set, and have no field `%s`", self->name,
                 function, field);
     return data;
 }
@@ -158,7 +158,8 @@ static bool on_host(const char *function)
     if (!bt_trace_now())
         return true;
     bt_trace_poison(BT_ERROR_ARGUMENT,
-                    "%s is a number on the host and would be frozen into the program: use bt_step or bt_host_scalar",
+                    "%s is a number on the host, and the program would keep its present value for ever: use bt_step or "
+                    "bt_host_scalar",
                     function);
     return false;
 }

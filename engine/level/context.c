@@ -130,10 +130,10 @@ void bt_context_say_ranks(const bt_context *context, char text[256])
         snprintf(text, 256, "1 rank: ranks = %d on CUDA devices are processes, which betty-run starts to train",
                  wanted);
     else if (ranks == 1 && one_for_each_device(context))
-        snprintf(text, 256, "1 rank: all is one for each device, and %s is one",
+        snprintf(text, 256, "1 rank: all means one per device, and %s is one",
                  on_cuda(context) ? "there" : "the processor");
     else if (ranks > 1 && processes && on_cuda(context))
-        snprintf(text, 256, "%d ranks, each a process with a device of its own; each has its rows of a batch", ranks);
+        snprintf(text, 256, "%d ranks, each a process with its own device; each has its rows of a batch", ranks);
     else if (ranks > 1)
         snprintf(text, 256, "%d ranks, %s; each has its rows of a batch", ranks,
                  processes ? "each a process of its own" : "which take turns in one process");
@@ -156,11 +156,10 @@ void bt_context_threads(const bt_context *context, char text[256])
         snprintf(text, room, "this process may use %d cores, and the largest kernel call has work for all of them",
                  cores);
     else
-        snprintf(
-            text, room,
-            "the largest kernel call has %.2g million operations, and %.2g million are worth a thread; this process "
-            "may use %d cores",
-            work / million, BT_WORK_OF_A_THREAD / million, cores);
+        snprintf(text, room,
+                 "the largest kernel call has %.2g million operations, and a thread pays off for %.2g million; this "
+                 "process may use %d cores",
+                 work / million, BT_WORK_OF_A_THREAD / million, cores);
 }
 
 bt_status bt_check_restored(const bt_context *context)

@@ -10,16 +10,16 @@
 #include "runtime/phase.h"
 #include <betty/engine.h>
 
-typedef struct bt_proposal { /* of a budget, in the place of every memory_budget */
+typedef struct bt_proposal { /* of a budget, instead of every memory_budget */
     size_t arena;            /* bytes that it may have; SIZE_MAX: any; 0: there is none */
-    size_t over;             /* the fewest bytes that were missing where it cannot be; 0: none */
+    size_t over;             /* the fewest bytes that were missing if it cannot be met; 0: none */
 } bt_proposal;
 
 struct bt_context {
     bt_engine *engine; /* whose part it is: for the session alone */
     bt_config *config;
     const bt_engine_settings *settings;
-    bt_status status; /* of the call that failed half way: all later ones fail with it */
+    bt_status status; /* of the call that failed half way: all later calls fail with it */
     char *message;
     bt_problem **problems; /* owned; the configuration and the hierarchy have them at the same places */
     int problem_count, problem_capacity;
@@ -31,13 +31,13 @@ struct bt_context {
     int metric_count, metric_capacity;
     bt_stages stages;       /* what is under way */
     struct bt_until *until; /* schedule/: only some levels step; NULL: all do */
-    bool on_trial;          /* a check trains, to be undone: who depends on whom stays as it is */
-    bool apart;             /* of compiling: gradients and products are programs by themselves, none are joined, and
-                             * gradients and adjoints last through the whole step, to be read between these */
-    /* Hears of each gradient that an update is about to use, which bt_gradient_read then gives; NULL: nobody does. */
+    bool on_trial;          /* a check trains, to be undone: the dependencies stay as they are */
+    bool apart;             /* for compiling: gradients and products are separate programs, none are joined, and
+                             * gradients and adjoints last through the whole step, to be read between them */
+    /* Called with each gradient that an update is about to use, which bt_gradient_read then returns; or NULL. */
     bt_status (*watch)(void *user, const bt_problem *problem);
     void *watch_user;
-    /* Hears of each batch of a validation, with the level's name; NULL: nobody does. */
+    /* Called with each batch of a validation, with the level's name; or NULL. */
     void (*validating)(void *user, const char *level, int64_t done, int64_t batches);
     void *validating_user;
     bt_proposal proposal;
@@ -55,9 +55,9 @@ struct bt_context {
 };
 
 void bt_context_backend(const bt_context *context, char text[256]); /* "x86-64-v4, 2 threads" */
-/* Once all is planned: the number of threads that is said is the one that the plan uses, unless it was set. */
+/* After planning: the number of threads that is reported is the one that the plan uses, unless it was set. */
 void bt_context_settle_threads(bt_context *context);
-/* How many the settings ask for; the text says what that means, "" where they ask for nothing. */
+/* How many the settings ask for; the text explains it, "" if they ask for nothing. */
 int bt_context_ranks(const bt_context *context);
 void bt_context_say_ranks(const bt_context *context, char text[256]); /* "": there is one, as nobody said */
 void bt_context_threads(const bt_context *context, char text[256]);   /* "1 thread: ", and why */
@@ -65,8 +65,8 @@ void bt_warn(bt_context *context, const char *format, ...) BT_FORMAT(2, 3);
 /* Each line of the text, to whoever listens. Warnings and notes wait for the first who does; the others are lost. */
 void bt_say(bt_context *context, bt_line kind, const char *format, ...) BT_FORMAT(3, 4);
 void bt_say_unheard(bt_context *context); /* what waits, to who listens now */
-/* What was failed at is done by half, so that the engine cannot go on: every later call is to fail likewise. What
- * leaves the engine as it was (wrong arguments, questions that cannot be answered) is returned, and not kept. */
+/* The failed call is half done, so the engine cannot continue, and every later call must fail likewise. Failures that
+ * leave the engine unchanged (wrong arguments, questions that cannot be answered) are returned but not kept. */
 bt_status bt_keep_error(bt_context *context, bt_status status);
 bt_status bt_kept_error(const bt_context *context);     /* that error, even where a callback has cleared its message */
 bt_status bt_check_restored(const bt_context *context); /* every bt_adapt has had its bt_restore */

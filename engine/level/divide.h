@@ -7,7 +7,7 @@
 /* Of ZeRO: 0: nothing is divided, 1: optimiser state, 2: gradients and vectors too, 3: parameters too. */
 int bt_zero_stage(const bt_problem *problem);
 bool bt_divides_parameters(const bt_context *context); /* any level that is trained */
-/* From that stage on each rank has a part of this root alone; NULL: nothing. */
+/* The stage from which each rank has only a part of this root; NULL: nothing. */
 bt_status bt_divide_from(const bt_problem *problem, int stage, bt_var *root);
 bt_status bt_divide_slots(const bt_problem *problem, const bt_block *slots);
 bt_status bt_divide_gradients(const bt_problem *problem, bt_var *flat);

@@ -54,15 +54,15 @@ static bt_status check_reach(const bt_hierarchy *h, const bt_problem *problem)
                 bt_hierarchy_next(h, BT_U2L, BT_AGAINST, place).count > 0;
     if (problem->settings->meta_batch > 1 && !has_child)
         return bt_fail(BT_ERROR_CONFIG,
-                       "%s counts inner loops, but no solution reaches %s (l2u): for several batches to "
-                       "one step take gradient_accumulation",
+                       "%s counts inner loops, but no solution reaches %s (l2u): to use several batches per step, set "
+                       "gradient_accumulation",
                        bt_config_place(problem->context->config, problem->name, "meta_batch"), problem->name);
     if (uses && !used && !has_child)
         return bt_fail(BT_ERROR_CONFIG,
                        "%s is upper to a problem (u2l), but no solution reaches its loss: it would have no "
                        "hypergradient. Add `l2u = LOWER > %s` under [dependencies], for the problem whose solution its "
-                       "loss uses; where that is to count as a constant, as in a first-order search, LOWER takes type "
-                       "= none",
+                       "loss uses; to treat that solution as a constant, as in a first-order search, set type = none "
+                       "for LOWER",
                        problem->name, problem->name);
     return BT_OK;
 }

@@ -101,7 +101,8 @@ bt_tensor *bt_host_scalar(bt_problem *self, const char *name, double (*fn)(bt_pr
 {
     bt_trace *trace = bt_trace_now();
     if (!bt_usable(self, "bt_host_scalar") || !name || !fn)
-        return bt_trace_poison(BT_ERROR_ARGUMENT, "bt_host_scalar: a problem, a name and a function are needed");
+        return bt_trace_poison(BT_ERROR_ARGUMENT, "bt_host_scalar: expected a problem, a name and a function, one of "
+                                                  "them is NULL");
     bt_scalar *scalar = find_scalar(self, name);
     if (!scalar || scalar->integer || (scalar->number && scalar->number != fn))
         return bt_trace_poison(BT_ERROR_ARGUMENT, "%s: bt_host_scalar `%s` is defined twice", self->name, name);
@@ -122,7 +123,8 @@ int64_t bt_static_int(bt_problem *self, const char *name, int64_t (*fn)(bt_probl
     if (!bt_usable(self, "bt_static_int"))
         return 0;
     if (!name || !fn) {
-        bt_trace_poison(BT_ERROR_ARGUMENT, "bt_static_int: a problem, a name and a function are needed");
+        bt_trace_poison(BT_ERROR_ARGUMENT, "bt_static_int: expected a problem, a name and a function, one of them is "
+                                           "NULL");
         return 0;
     }
     bt_scalar *scalar = find_scalar(self, name);

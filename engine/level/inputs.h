@@ -9,8 +9,8 @@ double bt_number_get(const bt_context *context, const bt_var *var);
 void bt_count_set(const bt_context *context, bt_var *var, int64_t value); /* I64 [] */
 int64_t bt_count_get(const bt_context *context, const bt_var *var);
 
-/* bt_step is, to a program of one's own, the updates so far (now); to one that repeats or differentiates a step made
- * before, what that step saw. */
+/* To a program that makes a new step, bt_step is the number of updates so far (now); to one that repeats or
+ * differentiates an earlier step, it is what that step saw. */
 bool bt_steps_show(bt_context *context, bool now);                 /* returns what they showed before */
 bool bt_shows_steps(const bt_problem *problem, const bt_var *var); /* var is what shows the problem's */
 bool bt_scalars_update(bt_context *context); /* host scalars get their values; whether a static int has changed */

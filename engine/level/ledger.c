@@ -35,8 +35,7 @@ static bt_status enter(bt_context *context, const bt_ledger_row *row)
     for (int64_t i = 0; bt_role_of(row->role)->saved && i < ledger->count; i++)
         if (clash(&ledger->rows[i], row))
             return bt_fail(BT_ERROR_ARGUMENT,
-                           "%s: two things that a checkpoint keeps are called `%s`: %s and %s; give one of them "
-                           "another name",
+                           "%s: a checkpoint would keep two things as `%s`: %s and %s; give one of them another name",
                            row->problem ? row->problem->name : "the run", row->name,
                            bt_role_of(ledger->rows[i].role)->name, bt_role_of(row->role)->name);
     bt_ledger_row *rows = bt_grow(ledger->rows, &ledger->capacity, ledger->count + 1, sizeof *rows);

@@ -1,7 +1,6 @@
-/* engine/level/ledger.h: the list of everything that a run is: variables, numbers on the host, the users' memory,
- * streams of batches. Whoever makes such a thing enters it, and takes it out before it is freed. Checkpoints,
- * roll_back, bt_adapt, questions, the check and the memory report are loops over this list, and know nothing else of
- * what there is. */
+/* engine/level/ledger.h: the list of everything that a run consists of: variables, numbers on the host, the users'
+ * memory, streams of batches. Whoever creates such a thing enters it, and removes it before freeing it. Checkpoints,
+ * roll_back, bt_adapt, questions, the check and the memory report are loops over this list, and know nothing else. */
 #ifndef BT_LEDGER_H
 #define BT_LEDGER_H
 
@@ -56,8 +55,8 @@ typedef struct bt_ledger_row {
     bt_row_kind kind;
     const char *name;      /* among the problem's; lives as long as the row */
     void *data;            /* bt_var, int64_t, double, bool, bytes, bt_stream */
-    size_t size;           /* bytes of what data stands for */
-    const bt_block *block; /* of a variable: the one that it is the whole of; NULL: none */
+    size_t size;           /* bytes of what data points to */
+    const bt_block *block; /* of a variable that is a whole block: that block; else NULL */
     int64_t number;        /* how many were entered before it, ever */
 } bt_ledger_row;
 
@@ -72,7 +71,7 @@ bt_var *bt_ledger_var(bt_context *context, const bt_problem *problem, bt_role ro
                       const char *name, bt_array shape);
 void bt_ledger_var_free(bt_context *context, bt_var *var); /* taken out, and freed; NULL ok */
 
-/* What is there already. data NULL: out of memory was met where it was made, which is returned. */
+/* What exists already. data NULL: its maker ran out of memory; that error is returned. */
 bt_status bt_ledger_enter_var(bt_context *context, const bt_problem *problem, bt_role role, bt_var *var);
 bt_status bt_ledger_enter_block(bt_context *context, const bt_problem *problem, bt_role role, const bt_block *block);
 bt_status bt_ledger_enter_number(bt_context *context, const bt_problem *problem, bt_role role, const char *name,
@@ -89,7 +88,7 @@ void bt_visit_vars(const bt_context *context, const bt_problem *problem, bt_visi
 
 /* Bytes that are there for the whole run, of one problem or (NULL) of all; returns their sum. */
 size_t bt_persistent_bytes(const bt_context *context, size_t by_category[BT_CATEGORIES], const bt_problem *problem);
-/* Likewise, of what `offload` has in the host's memory, which is not among those. */
+/* Likewise, of what `offload` keeps in host memory, which the former does not count. */
 size_t bt_host_bytes(const bt_context *context, size_t by_category[BT_CATEGORIES], const bt_problem *problem);
 
 #endif

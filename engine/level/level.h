@@ -34,14 +34,14 @@ typedef enum bt_configure { /* host callbacks that make what the problem consist
 struct bt_problem {
     bt_context *context;
     const bt_problem_def *def;
-    const char *name, *source; /* source: the .c file that defines it; NULL: not a file */
+    const char *name, *source; /* source: the .c file that defines it; NULL: not from a file */
     const bt_problem_settings *settings;
     void *user;
     int place;            /* in context->problems */
     bool missing, narrow; /* it does not exist; its parameters and gradients are kept in bf16, and read as f32 */
     bt_dtype dtype, low;  /* of parameters and data; of products in its network: see bt_tag */
     bt_module *module;
-    bool configuring[BT_CONFIGURES]; /* this callback of it runs: for those that come back to themselves */
+    bool configuring[BT_CONFIGURES]; /* this callback of it is running: to notice one that calls itself */
     int64_t *order;                  /* of the parameters, as they lie in their block */
     int *group;                      /* by parameter: of the optimiser */
     bool *trainable, *meta_trainable;
@@ -51,7 +51,7 @@ struct bt_problem {
     bt_plateau plateau; /* of scheduler = plateau */
     bt_block slots[BT_MAX_ITEMS];
     bt_block slope;     /* of the last update that was made, where the method asks for it; flat NULL: it does not */
-    bt_block masks;     /* bits: 1 where a weight is not pruned; flat NULL: none is (prune.h) */
+    bt_block masks;     /* bits: 1 if a weight is not pruned; flat NULL: none is (prune.h) */
     bt_block gradients; /* of a step, in its phase; laid out like the parameters */
     bt_stray strays[BT_MAX_ITEMS];
     bt_block sums;                                    /* of a meta-batch; flat NULL: one call */
@@ -70,8 +70,8 @@ struct bt_problem {
     int scalar_count, scalar_capacity;
     struct bt_traced *traced[BT_PURE_KINDS][BT_MAX_SHAPES]; /* traced/: by callback and shape of batch; NULL: not yet */
 
-    struct bt_trajectory *trajectory; /* solve/: of its steps; NULL: nobody goes back through them */
-    int64_t spacing;                  /* of the states that it keeps, at least, where that is automatic; 1 at first */
+    struct bt_trajectory *trajectory; /* solve/: of its steps; NULL: nobody differentiates through them */
+    int64_t spacing;                  /* of the states that it keeps, at least, if that is automatic; 1 at first */
     int holding;                      /* bt_holding, at least, of the problem's solves */
     struct bt_trouble *troubles;      /* solve/: by place of the lower problem; NULL: none */
     bt_var **solutions;               /* solve/: likewise: x of the last step, where the method starts from it */
@@ -84,7 +84,7 @@ struct bt_problem {
     int64_t steps;                   /* updates, applied or skipped */
     int64_t logged, seen;            /* of these, when its metrics were last reported; as its last step saw them */
     int64_t inner, inner_seen;       /* likewise, those of the inner loop in progress */
-    int64_t since;                   /* the tick after its last call: what it depends on has happened since */
+    int64_t since;                   /* the tick after its last call: the dependency has stepped since */
     int64_t calls;                   /* of an upper problem, in the meta-batch in progress */
     bool inner_loop_start, starting; /* starting: on_inner_loop_start is called, by a step or by bt_adapt */
     bool return_due;                 /* roll_back: an upper problem has stepped; never so between two leaf steps */
@@ -116,7 +116,7 @@ void bt_params_close(bt_problem *problem);
 /* A block with a variable for each parameter, laid out like the parameters. */
 bt_status bt_block_like_params(bt_block *block, const bt_problem *problem, bt_lifetime lifetime, bt_category category,
                                const char *name, bt_dtype dtype);
-int64_t bt_params_elements(const bt_problem *problem); /* how long bt_params is */
+int64_t bt_params_elements(const bt_problem *problem); /* length of bt_params */
 bool bt_owns_buffer(const bt_problem *problem, bt_var *var);
 bool bt_is_updated(const bt_problem *problem, int64_t parameter); /* else its gradient's window holds anything */
 
@@ -140,11 +140,11 @@ bool bt_is_constant(const bt_problem *lower); /* for all levels above: by type =
 /* The lower problems whose adjoints an upper one needs, in the order in which they are solved. */
 int bt_lowers(const bt_problem *upper, bt_problem **lowers);
 bt_status bt_wires_check(const bt_context *context);           /* levels that reach nothing, or are of two precisions */
-bt_status bt_wire(bt_context *context);                        /* that, and parents, children and leaves, anew */
+bt_status bt_wire(bt_context *context);                        /* the same, and parents, children and leaves again */
 void bt_unwire(bt_context *context);                           /* there are none, nor a hierarchy */
 bool bt_u2l(const bt_problem *upper, const bt_problem *lower); /* the lower loss may read the upper's parameters */
 
-/* ---- callbacks.c: whether a callback may go on with this problem: else an error, in a trace a poison ---- */
+/* ---- callbacks.c: whether a callback may continue with this problem: else an error, in a trace a poison ---- */
 bool bt_usable(const bt_problem *self, const char *function);
 
 #endif

@@ -158,7 +158,7 @@ static bt_metric_row *row_for_numbers(bt_problem *self, const char *name)
     if (!row || !(row->traced || row->histogram || bt_metric_is_taken(self, name, valid)))
         return row;
     bt_fail(BT_ERROR_ARGUMENT,
-            "%s: bt_metric: traced callbacks give %s already, and a number from the host would take its place; choose "
+            "%s: bt_metric: traced callbacks already log %s, and a number from the host would replace it; choose "
             "another name than `%s`",
             self->name, row->full, name);
     return NULL;
@@ -176,7 +176,7 @@ void bt_metric_use_number_(bt_problem *self, const char *name, double value, bt_
         return;
     }
     if (!self || !name || self->missing) {
-        bt_fail(BT_ERROR_ARGUMENT, "bt_metric: a problem and a name are needed");
+        bt_fail(BT_ERROR_ARGUMENT, "bt_metric: expected a problem and a name, one of them is NULL");
         return;
     }
     if (bt_stage_within(self->context, BT_STAGE_QUESTION)) /* on_inner_loop_start, within bt_adapt */

@@ -31,11 +31,11 @@ typedef struct bt_metric_row {
     char *numbers[BT_METRIC_NUMBERS]; /* the names of these in the ledger: "valid.loss.last" */
 } bt_metric_row;
 
-/* The row of that name, made if there is none; NULL after an error: no memory, or it would be taken for another. */
+/* The row of that name, created if there is none; NULL after an error: out of memory, or a name taken for another. */
 bt_metric_row *bt_metric_find(bt_context *context, bt_problem *problem, const char *name, bool valid);
-/* As last reported; within a validation, what it has come to in this one, if anything. */
+/* As last reported; within a validation, its value in this one, if any. */
 double bt_metric_last(const bt_metric_row *row);
-/* What a problem's step or validation returns is logged under this name by itself: nothing else may be. */
+/* What a problem's step or validation returns is logged under this name automatically; nothing else may use it. */
 bool bt_metric_is_taken(const bt_problem *problem, const char *name, bool valid);
 /* A problem's values since the last call, of training or of validation, into `values`, which has room for all metrics
  * of the engine; returns how many. */

@@ -203,10 +203,11 @@ static bt_status check_narrow(const bt_problem *problem)
     const char *place = bt_config_place(problem->context->config, problem->name, "optimizer_state");
     if (kind->codes)
         return bt_fail(BT_ERROR_CONFIG,
-                       "%s = bf16: optimizer = %s keeps its state in codes of 8 bits already; leave one of the two out",
+                       "%s = bf16: optimizer = %s already keeps its state in 8-bit codes; remove one of the two "
+                       "settings",
                        place, kind->def->name);
     if (problem->dtype == BT_F64)
-        return bt_fail(BT_ERROR_CONFIG, "%s = bf16: with precision = fp64 the state is fp64; take precision = fp32",
+        return bt_fail(BT_ERROR_CONFIG, "%s = bf16: with precision = fp64 the state is fp64; use precision = fp32",
                        place);
     return BT_OK;
 }

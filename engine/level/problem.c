@@ -112,7 +112,7 @@ static bt_status take_module(bt_problem *problem, bt_module *module)
     for (int i = 0; root && i < context->problem_count; i++)
         if (context->problems[i]->module == root)
             return bt_fail(BT_ERROR_ARGUMENT,
-                           "configure_module returned the module of %s, or a part of it; make a second one, or use "
+                           "configure_module returned the module of %s, or a part of it; make a second module, or use "
                            "that one: bt_forward(bt_peer(self, \"%s\"), ...)",
                            context->problems[i]->name, context->problems[i]->name);
     if (root && root != module)

@@ -1,4 +1,4 @@
-/* engine/level/rates.h: the learning rates that updates use, and the updates that move nothing, as they are logged. */
+/* engine/level/rates.h: the learning rates that updates use, and updates that change nothing, as they are logged. */
 #ifndef BT_RATES_H
 #define BT_RATES_H
 
@@ -6,7 +6,7 @@
 
 /* Of lr among the optimiser's hyperparameters; -1: it has none, or, as adafactor's relative steps, does not use it. */
 int bt_rates_index(const bt_problem *problem);
-bool bt_rates_move(const bt_problem *problem); /* what an update has used is known to its program alone */
+bool bt_rates_move(const bt_problem *problem); /* only its program knows what an update has used */
 bt_status bt_rates_open(bt_problem *problem);
 void bt_rates_close(bt_problem *problem);
 /* Of each group with parameters that are trained, as the last update used it: "classifier.biases.lr"; and with

@@ -117,7 +117,7 @@ void bt_scale_next(const bt_problem *problem, bt_tensor *made)
     bt_tensor *due = bt_greater(clean, s->scale_interval - 1), *smaller = bt_div(scale, s->scale_factor);
     bt_tensor *next = bt_where(made, grown(problem, scale, due), fault ? bt_where(fault, scale, smaller) : smaller);
     bt_check(bt_greater(next, 0x1.fffffep-1),
-             "the gradient through fp16 is not finite, even with a loss scale of 1: take precision = bf16 or fp32");
+             "the gradient through fp16 is not finite, even with a loss scale of 1: use precision = bf16 or fp32");
     bt_graph_assign(graph, problem->scale, next);
     bt_graph_assign(graph, problem->clean,
                     bt_where(made, bt_where(due, 0, clean), fault ? bt_where(fault, now, 0) : bt_zeros_like(now)));
@@ -140,7 +140,7 @@ void bt_product_scale_next(const bt_problem *lower, bt_tensor *sound, bt_tensor 
     bt_tensor *next =
         bt_where(fault, bt_div(scale, s->scale_factor), bt_where(finite, grown(lower, scale, due), scale));
     bt_check(bt_greater(next, 0x1p-100),
-             "a second-order product of an fp16 level is not finite at any scale: take product_precision = fp32");
+             "a second-order product of an fp16 level is not finite at any scale: use product_precision = fp32");
     bt_graph_assign(graph, p[SCALE], next);
     bt_graph_assign(graph, p[CLEAN], bt_where(finite, bt_where(due, 0, clean), 0));
     bt_graph_assign(graph, p[FAULT], bt_or(fault, bt_graph_read(graph, p[FAULT])));

@@ -1,6 +1,6 @@
 /* engine/level/scale.h: the scale of a loss whose gradient passes through fp16, so that small cotangents do not become
- * 0 there. It is a variable, so nobody waits for it: an update whose gradient is not finite makes it smaller, many good
- * ones in a row make it larger. */
+ * 0 there. It is a variable, so nobody waits for it: an update whose gradient is not finite lowers it, many good ones
+ * in a row raise it. */
 #ifndef BT_SCALE_H
 #define BT_SCALE_H
 
@@ -14,15 +14,15 @@ bool bt_scale_needed(const bt_problem *problem);
 /* In the trace in progress: the cotangent of its loss, and a gradient without the scale; of others 1, and itself. */
 bt_tensor *bt_scale_cotangent(const bt_problem *problem, const bt_tensor *loss);
 bt_tensor *bt_scale_away(const bt_problem *problem, bt_tensor *gradient); /* NULL gives NULL */
-/* After an update; made: whether it was, BT_BOOL []. Where the scale would fall below 1 the run stops. */
+/* After an update; made: whether it was made, BT_BOOL []. If the scale would fall below 1, the run stops. */
 void bt_scale_next(const bt_problem *problem, bt_tensor *made);
 
-/* ---- of second-order products of an fp16 level, product_precision = fp16: for the loss, beside a direction of length
- * 1. Products tell by themselves whether it is too large: one that is not finite, of a direction that is. The update of
- * the level above is left out then, without a word to its own scale. ---- */
+/* ---- second-order products of an fp16 level, product_precision = fp16: a scale for the loss, with a direction of
+ * length 1. A product shows by itself whether the scale is too large: it is not finite although its direction is. Then
+ * the update of the level above is skipped, and its own scale does not change. ---- */
 
 bt_tensor *bt_product_scale_read(const bt_problem *lower); /* F32 []; NULL: there is none */
-/* sound: the direction is finite; finite: what became of it is, BT_BOOL []. */
+/* sound: the direction is finite; finite: its product is, BT_BOOL []. */
 void bt_product_scale_next(const bt_problem *lower, bt_tensor *sound, bt_tensor *finite);
 bool bt_is_product_scale(const bt_context *context, const bt_var *var);
 

@@ -1,23 +1,24 @@
 /* engine/level/stage.c: what an engine is doing, and so what may be asked of it. */
 #include "engine/level/context.h"
 
-#define SET_UP  "the engine is set up already: problems and settings come first; make another engine for others"
-#define BEING   "the engine is being set up: it can be asked once its problems are made"
-#define NOT_YET "the engine is not set up yet: it can be asked once its problems are made"
+#define SET_UP  "the engine is already set up: add problems and settings before that, or make another engine"
+#define BEING   "the engine is being set up: ask it after its problems are made"
+#define NOT_YET "the engine is not set up yet: ask it after its problems are made"
 #define RUNNING                                                                                                        \
-    "the engine is running already, and this is one of its callbacks: call it before bt_engine_run, or when that has " \
+    "the engine is running, and this is one of its callbacks: call it before bt_engine_run, or after that has "        \
     "returned"
-#define SAVING    "the engine is running; a run writes its own checkpoints, see engine.checkpoint_step"
-#define TOO_LATE  "it comes too late: call it while the problem is set up, as in configure_module"
-#define TOO_EARLY "it comes too early: at the start [dependencies] holds"
+#define SAVING    "the engine is running, and writes its own checkpoints: see engine.checkpoint_step"
+#define TOO_LATE  "too late: call it while the problem is set up, as in configure_module"
+#define TOO_EARLY "too early: at the start, [dependencies] applies"
 #define WITHIN                                                                                                         \
-    "it draws batches, and so cannot be asked within a step or a validation: ask in epoch_callback, "                  \
+    "it draws batches, so it cannot be called within a step or a validation: call it in epoch_callback, "              \
     "on_inner_loop_start or validation_end"
 #define ANSWERING                                                                                                      \
     "it draws batches, so a callback that answers a question cannot call it: call it after the question has been "     \
     "answered"
 #define MOVING                                                                                                         \
-    "its programs run: ask between two calls that train, or in epoch_callback, on_inner_loop_start or validation_end"
+    "its programs are running: ask between two calls that train, or in epoch_callback, on_inner_loop_start or "        \
+    "validation_end"
 #define SAYING  "a log callback is running: keep the line, and ask after the training call has returned"
 #define EARLIER "an earlier call failed"
 

@@ -1,4 +1,4 @@
-/* engine/level/stage.h: what an engine is doing, and so what may be asked of it. */
+/* engine/level/stage.h: what an engine is doing, and so which calls are allowed. */
 #ifndef BT_STAGE_H
 #define BT_STAGE_H
 
@@ -13,10 +13,10 @@ typedef enum bt_stage {
     BT_STAGE_RUN,        /* in bt_engine_run or a check, between two steps */
     BT_STAGE_STEP,       /* in a leaf's step, between its programs: epoch_callback, on_inner_loop_start */
     BT_STAGE_VALIDATION, /* in a validation, between its programs: validation_end */
-    BT_STAGE_PROGRAM,  /* programs run or are recompiled: get_batch, host scalars. None may be made, no stream moved */
-    BT_STAGE_QUESTION, /* likewise, to answer a question */
-    BT_STAGE_SAYING,   /* a line is told: the function of bt_engine_log, which calls nothing of the engine */
-    BT_STAGE_FAILED,   /* a call failed half way: all later ones fail with it */
+    BT_STAGE_PROGRAM,    /* programs run or are recompiled (get_batch, host scalars): none is made, no stream moves */
+    BT_STAGE_QUESTION,   /* likewise, to answer a question */
+    BT_STAGE_SAYING,     /* a line is delivered to the function of bt_engine_log, which may not call the engine */
+    BT_STAGE_FAILED,     /* a call failed half way: all later ones fail with it */
     BT_STAGES
 } bt_stage;
 
@@ -35,10 +35,10 @@ typedef enum bt_request {
     BT_REQUESTS
 } bt_request;
 
-/* Stages lie within one another: a question within a step, a validation within a run. When one is left, that around it
- * goes on. */
+/* Stages are nested: a question within a step, a validation within a run. When one is left, the one around it
+ * continues. */
 typedef struct bt_stages {
-    bt_stage list[BT_STAGES]; /* the innermost last; none lies within itself */
+    bt_stage list[BT_STAGES]; /* the innermost last; no stage is within itself */
     int depth;
 } bt_stages;
 

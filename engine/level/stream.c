@@ -25,10 +25,10 @@ static bt_batch *make_batch(bt_problem *problem, bt_mode mode, int64_t index)
     if (status != BT_OK) {
         if (status == BT_DONE)
             status = bt_fail(BT_ERROR_ARGUMENT,
-                             "%s, get_batch: it returned BT_DONE for batch %lld: its batches have no end; how many a "
-                             "validation takes is said by valid_batches",
+                             "%s, get_batch: it returned BT_DONE for batch %lld, but its batches must not end; set the "
+                             "number of validation batches with valid_batches",
                              problem->name, (long long)index);
-        bt_fail(status, "%s, get_batch: it failed for batch %lld, and did not say why (bt_fail)", problem->name,
+        bt_fail(status, "%s, get_batch: it failed for batch %lld without saying why (bt_fail)", problem->name,
                 (long long)index);
         bt_batch_free(batch);
         return NULL;
@@ -45,8 +45,8 @@ static bt_status check_length(const bt_stream *stream)
     if (stream->mode != BT_TRAIN || steps <= most / s->gradient_accumulation)
         return BT_OK;
     return bt_fail(BT_ERROR_CONFIG,
-                   "%s: train_iters = %lld with gradient_accumulation = %lld draws more than %lld batches, which is as "
-                   "far as examples of batches of this size can be counted: make one of these, or batch_size, smaller",
+                   "%s: train_iters = %lld with gradient_accumulation = %lld draws more than %lld batches, the most "
+                   "whose examples can be counted at this size: reduce one of these, or batch_size",
                    stream->problem->name, (long long)steps, (long long)s->gradient_accumulation, (long long)most);
 }
 
@@ -65,8 +65,8 @@ static bool differs(const bt_batch *first, const bt_batch *again, bt_text *text)
         if (at == bytes)
             continue;
         int64_t element = (int64_t)(at / size);
-        bt_text_add(text, "element %lld of the field %s was %.9g, is %.9g", (long long)element, first->fields[f].name,
-                    bt_get(a.dtype, a.data, element), bt_get(b.dtype, b.data, element));
+        bt_text_add(text, "element %lld of the field %s was %.9g, and is now %.9g", (long long)element,
+                    first->fields[f].name, bt_get(a.dtype, a.data, element), bt_get(b.dtype, b.data, element));
         return true;
     }
     return false;
@@ -82,8 +82,8 @@ static bt_batch *make_same(bt_problem *problem, bt_mode mode, int64_t index)
     bt_text text = {0};
     if (again && differs(batch, again, &text))
         bt_fail(BT_ERROR_ARGUMENT,
-                "%s: get_batch is not pure: made again, batch %lld is another: %s. It must depend on mode and index "
-                "alone, as itd and a resumed run ask for earlier batches again; for random numbers take "
+                "%s: get_batch is not pure: batch %lld, made again, is different: %s. It must depend on mode and index "
+                "alone, because itd and a resumed run ask for earlier batches again; for random numbers use "
                 "bt_host_uniform(bt_seed(self), index, ...)",
                 problem->name, (long long)index, bt_text_get(&text));
     bt_text_free(&text);
@@ -153,7 +153,7 @@ static bt_status find_peer(const bt_problem *problem, bt_problem **peer)
     bool above = false;
     if (!*peer || *peer == problem)
         return bt_fail(BT_ERROR_ARGUMENT, "%s has batch_of = \"%s\", which is %s", problem->name, name,
-                       *peer ? "itself" : "no problem of this run");
+                       *peer ? "itself" : "not a problem of this run");
     for (int i = 0; *peer && i < problem->parent_count; i++)
         above |= problem->parents[i] == *peer;
     if (!above)
@@ -164,11 +164,11 @@ static bt_status find_peer(const bt_problem *problem, bt_problem **peer)
     if (problem->def->configure_train_data || problem->def->get_batch || (*peer)->def->batch_of)
         return bt_fail(BT_ERROR_ARGUMENT, "%s has batch_of = \"%s\": %s", problem->name, name,
                        (*peer)->def->batch_of ? "that problem has no data of its own"
-                                              : "it cannot have configure_train_data or get_batch beside it");
+                                              : "it cannot also have configure_train_data or get_batch");
     if (problem->settings->gradient_accumulation > 1 || (*peer)->settings->gradient_accumulation > 1)
         return bt_fail(BT_ERROR_CONFIG,
-                       "%s works on the batch of %s: neither can have gradient_accumulation; for several batches to a "
-                       "step of %s take its meta_batch",
+                       "%s works on the batch of %s: neither can have gradient_accumulation; to use several batches "
+                       "per step of %s, set its meta_batch",
                        problem->name, name, name);
     return BT_OK;
 }
@@ -182,8 +182,8 @@ static bt_status check_lengths(const bt_problem *problem)
         bool same = other->def->batch_of && strcmp(other->def->batch_of, problem->def->batch_of) == 0;
         if (same && other->settings->active && other->settings->unroll_steps != problem->settings->unroll_steps)
             return bt_fail(BT_ERROR_CONFIG,
-                           "%s and %s work on the same batch (batch_of = \"%s\"), so that their inner loops must be of "
-                           "one length: found unroll_steps = %lld and %lld",
+                           "%s and %s work on the same batch (batch_of = \"%s\"), so their inner loops must have the "
+                           "same length: found unroll_steps = %lld and %lld",
                            problem->name, other->name, problem->def->batch_of,
                            (long long)problem->settings->unroll_steps, (long long)other->settings->unroll_steps);
     }
@@ -251,8 +251,7 @@ const bt_batch *bt_stream_newest(bt_stream *stream, int64_t count, int64_t m)
         return alias(stream, stream->drawn - 1);
     if (first >= 0)
         return stream->kept[first + m];
-    bt_fail(BT_ERROR_ARGUMENT, "%s has made no step yet, on whose batch its product could be taken",
-            stream->problem->name);
+    bt_fail(BT_ERROR_ARGUMENT, "%s has not made a step yet, whose batch its product needs", stream->problem->name);
     return NULL;
 }
 

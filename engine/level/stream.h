@@ -29,7 +29,7 @@ typedef struct bt_stream { /* the batches of one problem in one mode */
     struct bt_stream *of;           /* batch_of: the stream whose batch is taken; NULL: own data */
     bt_batch *alias[BT_MAX_SHAPES]; /* batch_of: that batch, with this stream's own numbers */
     int64_t task;                   /* batch_of: the position there of the batch that this inner loop works on */
-    bool ahead;                     /* what is kept was drawn for an inner loop below, and no step has taken it yet */
+    bool ahead;                     /* what is kept was drawn for an inner loop below, and no step has used it yet */
 } bt_stream;
 
 /* Whether its batches come one by one: from get_batch, or without fields, as the problem has no data at all. */
@@ -44,21 +44,21 @@ const bt_batch *bt_stream_newest(bt_stream *stream, int64_t count, int64_t m);
 int64_t bt_stream_position(const bt_stream *stream); /* how many have been drawn */
 /* What is kept has the rows of all ranks, not of this one only. */
 void bt_stream_complete(bt_stream *stream);
-/* With the newest `kept` at hand again. */
+/* With the newest `kept` available again. */
 bt_status bt_stream_rewind(bt_stream *stream, int64_t position, int64_t kept);
 int64_t bt_stream_validation(const bt_stream *stream); /* how many batches one validation takes, from the first on */
 int bt_stream_shape(const bt_stream *stream, const bt_batch *batch); /* which of shapes; -1 after an error */
 
 /* ---- micro.c: what programs read of a problem's batches ---- */
 
-/* reader: whose programs read it. */
+/* reader: the problem whose programs read it. */
 bt_status bt_micro_new(bt_micro *micro, const bt_problem *reader, const bt_stream *stream, int shape);
 void bt_micro_free(bt_micro *micro);
 void bt_micro_bind(const bt_micro *micro, const bt_batch *batch);
 
-/* What programs read of the newest `count` micro-batches of a problem. A program reads one of them: where there are
- * several, it is run once for each and adds up, in a phase variable, what it makes times the share: what that one
- * counts of what all count together. It counts its examples, or what the problem's loss says of it. */
+/* What programs read of the newest `count` micro-batches of a problem. A program reads one of them. If there are
+ * several, it runs once for each and adds its result times the share to a phase variable; the share is this one's count
+ * divided by the count of all together. The count is that of its examples, or what the problem's loss declares. */
 typedef struct bt_micro_set {
     bt_micro shapes[BT_MAX_SHAPES];
     int shape_count;
@@ -74,7 +74,7 @@ typedef struct bt_micro_set {
 /* Entries by shape, to be run once for each micro-batch; and those that say, before, what each of them counts. */
 typedef struct bt_micro_part {
     int each[BT_MAX_SHAPES];
-    int count[BT_MAX_SHAPES]; /* into set->counted; where that is NULL: none, it counts its examples */
+    int count[BT_MAX_SHAPES]; /* into set->counted; if that is NULL, none: it counts its examples */
 } bt_micro_part;
 
 bt_status bt_micro_set_open(bt_micro_set *set, const bt_problem *reader, const bt_problem *problem, int64_t count);
@@ -84,8 +84,8 @@ int bt_micro_set_bind(const bt_micro_set *set, const bt_problem *problem);
 /* An entry, by shape, on one batch (NULL: after an error), which counts by its share. */
 bt_status bt_micro_set_run_on(const bt_micro_set *set, const bt_problem *problem, const bt_batch *batch, double share,
                               bt_phase *phase, const int *entries);
-/* A part for each micro-batch that does not count 0. Where all count 0, or one counts nothing that is a count, each
- * share is NaN, and so is what is added up. */
+/* A part for each micro-batch whose count is not 0. If all counts are 0, or one is not a valid count, each share is
+ * NaN, and so is the sum. */
 bt_status bt_micro_set_run(const bt_micro_set *set, const bt_problem *problem, bt_phase *phase,
                            const bt_micro_part *part);
 /* Likewise for the newest `count` of them alone. */

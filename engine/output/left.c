@@ -15,7 +15,7 @@ bt_status bt_left_folder(const char *folder)
     if (stat(folder, &info) != 0)
         return bt_fail(BT_ERROR_CONFIG, "cannot open the folder %s: %s", folder, strerror(errno));
     if (!S_ISDIR(info.st_mode))
-        return bt_fail(BT_ERROR_CONFIG, "%s is not a folder; name the folder that a run has left", folder);
+        return bt_fail(BT_ERROR_CONFIG, "%s is not a folder; name the folder of a run", folder);
     return BT_OK;
 }
 

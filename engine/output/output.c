@@ -36,7 +36,7 @@ static bt_status make_folders(const char *path)
     struct stat info;
     if (!error && (stat(path, &info) != 0 || !S_ISDIR(info.st_mode)))
         error = ENOTDIR;
-    return error ? bt_fail(BT_ERROR_FILE, "the output folder %s cannot be made: %s", path, strerror(error)) : BT_OK;
+    return error ? bt_fail(BT_ERROR_FILE, "the output folder %s cannot be created: %s", path, strerror(error)) : BT_OK;
 }
 
 static bool holds(const char *folder, const char *name)
@@ -173,7 +173,7 @@ static bt_status make_numbered(const char *stem, char **path)
         }
         int error = errno;
         if (error != EEXIST)
-            bt_fail(BT_ERROR_FILE, "the output folder %s cannot be made: %s", name, strerror(error));
+            bt_fail(BT_ERROR_FILE, "the output folder %s cannot be created: %s", name, strerror(error));
         bt_free(name);
         if (error != EEXIST)
             return BT_ERROR_FILE;

@@ -144,6 +144,9 @@ bt_status bt_profile_print(const bt_profile *profile, const bt_profile_total *to
     print_again(sum.again, sum.kernels, " (", ")", file);
     fprintf(file, ", %.1f %% in drawing batches, %.1f %% elsewhere\n", 100 * sum.other / total->seconds,
             100 * rest / total->seconds);
+    if (bt_profile_ticks(profile))
+        fprintf(file, "kernels are timed by events of the device, one after the other; programs are launched call by "
+                      "call, not as graphs\n");
     BT_TRY(print_table(profile, total, "parts", same_part, name_part, file));
     BT_TRY(print_table(profile, total, "kernels, by level", same_kernel, name_kernel, file));
     return print_table(profile, total, "single calls", same_row, name_row, file);
@@ -174,8 +177,9 @@ static bt_status write_profile(const bt_profile *profile, const bt_profile_total
     for (int64_t i = 0; list && i < count; i++)
         calls = bt_json_append(calls, row_json(list[i].first, total));
     bt_free(list);
-    json_t *object = json_pack("{s:I, s:f, s:f}", "steps", (json_int_t)total->steps, "seconds", total->seconds,
-                               "again_seconds", sum_up(profile).again);
+    json_t *object =
+        json_pack("{s:I, s:f, s:f, s:s}", "steps", (json_int_t)total->steps, "seconds", total->seconds, "again_seconds",
+                  sum_up(profile).again, "timed_by", bt_profile_ticks(profile) ? "device" : "host");
     return write_json(folder, "profile.json", bt_json_with(object, "calls", calls));
 }
 

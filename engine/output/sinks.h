@@ -1,6 +1,5 @@
-/* engine/output/sinks.h: where the metrics of a run are written, line by line: metrics.jsonl always, and what
- * logger_type names. A line is on its way to the disk when it has been written, and whole: what a killed run leaves can
- * be read. */
+/* engine/output/sinks.h: where the metrics of a run are written, line by line: metrics.jsonl always, and the logs that
+ * logger_type names. Each line is written as a whole and at once, so that what a killed run leaves can be read. */
 #ifndef BT_SINKS_H
 #define BT_SINKS_H
 
@@ -46,8 +45,8 @@ bt_log_lengths bt_log_lengths_of(const char *folder); /* what is on the disk */
 void bt_log_remove(const char *folder);               /* the files of all sinks */
 
 typedef struct bt_sinks bt_sinks;
-/* Opens metrics.jsonl and the sinks of these bits. Of each, `lengths` bytes are kept and the lines go on behind them,
- * after that step; -1: it begins anew. NULL on failure. */
+/* Opens metrics.jsonl and the sinks of these bits. The first `lengths` bytes of each are kept, and lines after that
+ * step are appended; -1: it begins again. NULL on failure. */
 bt_sinks *bt_sinks_open(const char *folder, unsigned kinds, const bt_log_lengths *lengths, int64_t step);
 bt_status bt_sinks_write(bt_sinks *sinks, const bt_log_line *line);
 bt_status bt_sinks_sync(bt_sinks *sinks, bt_log_lengths *lengths); /* all is on the disk; sets those that are open */

@@ -8,11 +8,11 @@
 /* ---- append.c ---- */
 
 typedef struct bt_append bt_append;
-/* length: bytes of the file to keep, at most, after which it goes on; -1: it begins anew. NULL on failure. */
+/* length: bytes of the file to keep, at most, after which it continues; -1: it begins again. NULL on failure. */
 bt_append *bt_append_open(const char *folder, const char *name, int64_t length);
-/* All of it, flushed; or nothing of it, where a disk is full. */
+/* Writes all of it, flushed, or nothing of it if a disk is full. */
 bt_status bt_append_put(bt_append *append, const void *data, size_t size);
-bt_status bt_append_sync(bt_append *append, int64_t *length); /* all is on the disk, and so long */
+bt_status bt_append_sync(bt_append *append, int64_t *length); /* everything is on the disk; returns the length */
 bt_status bt_append_close(bt_append *append);                 /* NULL ok */
 int64_t bt_append_size(const char *folder, const char *name); /* bytes of such a file; -1: there is none */
 

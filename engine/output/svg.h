@@ -4,7 +4,7 @@
 
 #include "base/base.h"
 
-/* Words as an XML or HTML file has them, in an element or between double quotes; cut behind so many characters. */
+/* Text as an XML or HTML file needs it, in an element or between double quotes; cut after so many characters. */
 void bt_svg_words(bt_text *text, const char *words, int most);
 
 /* ---- svg_bars.c: bars, one below the other, and marks beside them ---- */
@@ -14,7 +14,7 @@ typedef struct bt_svg_bar {
     const double *parts;     /* lengths, one for each of the chart's parts; NULL: there is no bar */
     bool hollow;             /* the mark is a ring, no disc */
     double mark, low, high;  /* NaN: there is no mark */
-    const char *end, *label; /* what stands behind the bar and the mark; NULL: nothing */
+    const char *end, *label; /* text behind the bar and the mark; NULL: none */
     const char *note;        /* in the place of the bar; NULL: none */
 } bt_svg_bar;
 
@@ -95,7 +95,7 @@ typedef struct bt_svg_curve {
 } bt_svg_curve;
 
 typedef struct bt_svg_curves {
-    const char *label; /* what it shows, for those who do not see it */
+    const char *label; /* a description for people who cannot see it */
     const bt_svg_curve *curves;
     int64_t count;
 } bt_svg_curves;

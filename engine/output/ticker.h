@@ -1,5 +1,5 @@
-/* engine/output/ticker.h: the last line of a terminal, which is rewritten as things go on, and lines that stay above
- * it. In a pipe there are only these. */
+/* engine/output/ticker.h: the last line of a terminal, which is rewritten during the run, and lines that stay above it.
+ * A pipe gets only these lines. */
 #ifndef BT_TICKER_H
 #define BT_TICKER_H
 

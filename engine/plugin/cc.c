@@ -58,8 +58,8 @@ static char *find_headers(void)
         if (*places[i] && has_headers(places[i]))
             return bt_strdup(places[i]);
     bt_fail(BT_ERROR_FILE,
-            "the headers of betty are not where they were installed, in %s; set BETTY_INCLUDE to the folder "
-            "that holds betty/betty.h",
+            "the headers of betty are no longer where they were installed, in %s; set BETTY_INCLUDE to the folder that "
+            "contains betty/betty.h",
             BT_INSTALL_INCLUDE_DIR);
     return NULL;
 }
@@ -70,7 +70,7 @@ static bt_status make_folder(const char *path)
 {
     if (mkdir(path, 0700) == 0 || errno == EEXIST)
         return BT_OK;
-    return bt_fail(BT_ERROR_FILE, "the cache folder %s cannot be made: %s", path, strerror(errno));
+    return bt_fail(BT_ERROR_FILE, "the cache folder %s cannot be created: %s", path, strerror(errno));
 }
 
 /* Code that is loaded must not be anybody else's: the folder is the user's alone. */
@@ -82,7 +82,7 @@ static bt_status check_private(const char *path)
     if (!S_ISDIR(info.st_mode) || info.st_uid != geteuid() || (info.st_mode & 077) != 0)
         return bt_fail(
             BT_ERROR_FILE,
-            "the cache folder %s is not private: it must be a folder of yours with mode 0700 (chmod 700), or set "
+            "the cache folder %s is not private: it must be your own folder with mode 0700 (chmod 700); or set "
             "XDG_CACHE_HOME",
             path);
     return BT_OK;
@@ -93,7 +93,7 @@ static char *cache_folder(void)
     const char *cache = getenv("XDG_CACHE_HOME"), *home = getenv("HOME");
     bool own = cache && *cache == '/';
     if (!own && !(home && *home == '/')) {
-        bt_fail(BT_ERROR_FILE, "no folder for compiled problems: set HOME or XDG_CACHE_HOME to a folder");
+        bt_fail(BT_ERROR_FILE, "there is no folder for compiled problems: set HOME or XDG_CACHE_HOME to a folder");
         return NULL;
     }
     char *base = own ? bt_strdup(cache) : bt_string("%s/.cache", home);

@@ -29,7 +29,7 @@ static bt_status check_export(const char *source, const bt_export *parts)
     if (parts->abi != BT_ABI)
         return bt_fail(
             BT_ERROR_CONFIG,
-            "%s was compiled with headers of version %d, this program is of version %d; set BETTY_INCLUDE to the "
+            "%s was compiled with headers of version %d, but this program is of version %d; set BETTY_INCLUDE to the "
             "folder with the program's own betty/betty.h",
             source, parts->abi, BT_ABI);
     return BT_OK;
@@ -70,8 +70,8 @@ static bt_status open_builtin(const char *name, const bt_builtin *builtins, cons
         }
     if (is_cpp(name))
         return bt_fail(BT_ERROR_CONFIG,
-                       "%s: problems that are compiled when a run starts are .c files; those in C++ are part of a "
-                       "program, which gives them to bt_engine_use, as examples/embed.cpp does",
+                       "%s: problems that are compiled at the start of a run must be .c files; a program can add "
+                       "problems in C++ with bt_engine_use, as examples/embed.cpp does",
                        name);
     const char **names = bt_alloc_array((size_t)count + 1, sizeof *names);
     bt_text text = {0};

@@ -22,7 +22,7 @@ bt_status bt_process_tell(FILE *tell, json_t *line)
         return BT_ERROR_MEMORY;
     fwrite(text, 1, size, tell);
     bt_free(text);
-    return fflush(tell) == 0 ? BT_OK : bt_fail(BT_ERROR_FILE, "nobody listens any more");
+    return fflush(tell) == 0 ? BT_OK : bt_fail(BT_ERROR_FILE, "nobody is listening any more");
 }
 
 static volatile sig_atomic_t asked;
@@ -160,7 +160,7 @@ static bt_status hear(bt_process *process, bool *ended)
     if (got > 0)
         return take(process, buffer, (size_t)got);
     if (got < 0 && errno != EINTR)
-        return bt_fail(BT_ERROR_FILE, "a child cannot be heard: %s", strerror(errno));
+        return bt_fail(BT_ERROR_FILE, "cannot read from a child process: %s", strerror(errno));
     if (*ended)
         end_of(process);
     return BT_OK;

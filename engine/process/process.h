@@ -11,7 +11,7 @@ typedef struct bt_process {
     bt_status (*run)(void *user, FILE *tell);    /* in the child; tells JSON objects, each on a line */
     bt_status (*hear)(void *user, json_t *line); /* in the parent; what it returns ends all */
     void *user;
-    const char *prints; /* the file that gets what the child prints, behind what it has; NULL: that is lost */
+    const char *prints; /* the file for what the child prints, appended to it; NULL: that is lost */
     /* Of one that has ended: */
     bt_status failed; /* its own failure, or its death; BT_OK: neither */
     bt_text why;
@@ -21,12 +21,11 @@ typedef struct bt_process {
     bt_text line; /* that has not ended */
 } bt_process;
 
-/* Both processes go on: the calling one must have no threads. Ctrl-C is for the parent alone, with which the child
- * ends, however that ends. */
+/* Both processes continue: the calling one must have no threads. Only the parent gets Ctrl-C; if it ends, in any way,
+ * the child ends with it. */
 bt_status bt_process_start(bt_process *process);
 
-/* Hears those of the list that run, for a tenth of a second at most. *ended: one that has come to its end; NULL: none.
- */
+/* Reads from those of the list that run, for a tenth of a second at most. *ended: one that has ended; NULL: none. */
 bt_status bt_process_listen(bt_process *const *list, int64_t count, bt_process **ended);
 
 void bt_process_ask(const bt_process *process); /* to finish: SIGTERM */
@@ -36,7 +35,7 @@ void bt_process_free(bt_process *process);      /* ends it at once, where it sti
 
 bt_status bt_process_tell(FILE *tell, json_t *line); /* frees the line */
 
-/* SIGTERM ends it, but once it can finish only sets what bt_process_asked gives. */
+/* SIGTERM ends it; after it says that it can finish, SIGTERM only sets what bt_process_asked returns. */
 void bt_process_can_finish(void);
 const volatile sig_atomic_t *bt_process_asked(void);
 

@@ -220,9 +220,8 @@ static json_t *names_by_level(const bt_report_all *all)
 static void say_bands(bool seeds, bool interval, bool cut, bt_text *html)
 {
     if (seeds)
-        bt_text_add(html,
-                    "<p class=\"soft\">Lines are means over the seeds of a configuration, at each step over those "
-                    "runs that have a value there; bands reach from the least to the greatest.</p>\n");
+        bt_text_add(html, "<p class=\"soft\">Lines are means over the seeds of a configuration, at each step over the "
+                          "runs that have a value there; bands reach from the smallest to the largest value.</p>\n");
     if (interval)
         bt_text_add(html, "<p class=\"soft\">%s are the 95 %% interval of a mean over tasks or batches.</p>\n",
                     seeds ? "Bands of single runs" : "Bands");

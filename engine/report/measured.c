@@ -86,10 +86,10 @@ static void add_ablation(const bt_report_extra *extra, bt_text *html)
     bt_text_add(html, "<div class=\"box\">");
     bt_html_in(html, "h3", extra->name);
     bt_text_add(html,
-                "<p class=\"soft\">Bytes kept for the run, and live at the worst moment, against the run as "
+                "<p class=\"soft\">Bytes kept for the run, and live at the peak, relative to the run as "
                 "configured%s</p>\n",
-                a.timed ? "; then ms a step with the range of its rounds, and the shortest round against the run as "
-                          "configured. ≠: the technique gives other numbers."
+                a.timed ? "; then ms per step with the range of its rounds, and the shortest round relative to the run "
+                          "as configured. ≠: the technique gives different results."
                         : ".");
     bt_bar_legend(&a.kinds, html);
     bt_text_put(html, bt_text_get(&bars), (size_t)bars.size);
@@ -105,7 +105,7 @@ void bt_report_ablation(const bt_report_all *all, bt_text *html)
         if (!json_is_object(all->extras[i].ablation))
             continue;
         if (!open)
-            bt_html_section(html, "ablation", "What memory techniques buy and cost");
+            bt_html_section(html, "ablation", "What memory techniques save and cost");
         open = true;
         add_ablation(&all->extras[i], html);
     }

@@ -113,8 +113,8 @@ bt_status bt_report_page(const char *const *folders, int64_t count, bt_text *htm
         add_head(&all, &parts, html);
         bt_text_put(html, bt_text_get(&parts), (size_t)parts.size);
         bt_text_add(html,
-                    "</main>\n<footer>A curve of more than %d points is thinned: of each stretch of steps it keeps "
-                    "the least and the greatest value. Everything is in this file: it loads nothing and runs no "
+                    "</main>\n<footer>A curve of more than %d points is thinned: for each range of steps it keeps the "
+                    "smallest and the largest value. Everything is in this file: it loads nothing and runs no "
                     "script.</footer>\n</body>\n</html>\n",
                     BT_SERIES_POINTS);
         status = html->failed || parts.failed ? BT_ERROR_MEMORY : BT_OK;

@@ -81,7 +81,7 @@ static bool is_same(const bt_report_run *one, const bt_report_run *other)
 static bt_status read_run(const char *folder, bt_report_all *all)
 {
     if (all->run_count >= BT_REPORT_MOST)
-        return bt_fail(BT_ERROR_CONFIG, "%s: it is one run too many; a report has at most %d", folder, BT_REPORT_MOST);
+        return bt_fail(BT_ERROR_CONFIG, "%s: too many runs; a report shows at most %d", folder, BT_REPORT_MOST);
     bt_report_run *grown = bt_grow(all->runs, &all->run_room, all->run_count + 1, sizeof *all->runs);
     if (!grown)
         return BT_ERROR_MEMORY;

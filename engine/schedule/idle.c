@@ -56,11 +56,14 @@ static bool not_scaled(const bt_context *context, const bt_problem *problem)
     return !bt_scale_needed(problem);
 }
 
+static bool computes_tf32(const bt_context *context) { return context->instance->backend->kernels.tf32; }
+
 static bool nothing_narrow(const bt_context *context, const bt_problem *problem)
 {
     (void)problem;
     for (int i = 0; i < context->problem_count; i++)
-        if (bt_dtype_half(context->problems[i]->low))
+        if (bt_dtype_half(context->problems[i]->low) ||
+            (context->problems[i]->low == BT_TF32 && computes_tf32(context)))
             return false;
     return true;
 }
@@ -304,13 +307,13 @@ static const char not_lower_why[] = "no problem above differentiates its solutio
 static const char loader_why[] = "its batches do not come from a data set of its own";
 static const char weights_why[] = "there is no `weights`";
 static const char parents_why[] = "no problem above waits for its solution (l2u)";
-static const char one_rank_why[] = "there is one rank, which has everything";
+static const char one_rank_why[] = "there is only one rank, which holds everything";
 static const char scale_why[] = "no gradient of this level passes through fp16";
-static const char linear_why[] = "it belongs to scheduler = linear";
+static const char linear_why[] = "it is used only with scheduler = linear";
 static const char relative_why[] = "relative_step = true sets the rate by itself";
-static const char plateau_why[] = "it belongs to scheduler = plateau";
+static const char plateau_why[] = "it is used only with scheduler = plateau";
 static const char stopping_why[] = "early_stopping is false";
-static const char judged_why[] = "early_stopping is false, and so is checkpoint_best";
+static const char judged_why[] = "early_stopping and checkpoint_best are both false";
 
 static const idle_row rows[] = {
     {ENGINE("valid_step"), nothing_validates, "no problem has validation data or a validation_end"},
@@ -334,18 +337,18 @@ static const idle_row rows[] = {
     {ENGINE("offload_unit"), offloads_no_state, "no level offloads what its optimizer keeps"},
 
     {PROBLEM("product"), not_lower, not_lower_why, .wiring = true},
-    {PROBLEM("product"), has_penalty, "its type has a penalty in the place of a second-order product"},
+    {PROBLEM("product"), has_penalty, "its type uses a penalty instead of a second-order product"},
     {PROBLEM("product"), has_condition, "the product of a condition is vjp"},
     {PROBLEM("product"), has_no_product, "itd_second_order = false leaves the product out"},
     {PROBLEM("detach"), not_lower, not_lower_why, .wiring = true},
     {PROBLEM("detach"), detaches_nothing, "its loss has no detached values"},
     {PROBLEM("product_batches"), not_lower, not_lower_why, .wiring = true},
-    {PROBLEM("product_batches"), one_micro_batch, "with gradient_accumulation = 1 the last batch is the only one"},
+    {PROBLEM("product_batches"), one_micro_batch, "with gradient_accumulation = 1 there is only the last batch"},
     {PROBLEM("product_precision"), not_lower, not_lower_why, .wiring = true},
-    {PROBLEM("product_precision"), nothing_narrow, "no level has a precision of 16 bits"},
+    {PROBLEM("product_precision"), nothing_narrow, "no level has products of fewer bits than fp32"},
     {PROBLEM("darts_alpha"), not_lower, not_lower_why, .wiring = true},
-    {PROBLEM("darts_alpha"), has_penalty, "its type has a penalty in the place of a second-order product"},
-    {PROBLEM("darts_alpha"), not_finite, "it is the step of product = finite"},
+    {PROBLEM("darts_alpha"), has_penalty, "its type uses a penalty instead of a second-order product"},
+    {PROBLEM("darts_alpha"), not_finite, "it is used only with product = finite"},
     {PROBLEM("meta_trainable"), not_lower, not_lower_why, .wiring = true},
 
     {PROBLEM("unroll_steps"), no_parents, parents_why, .wiring = true, .waits = true},
@@ -353,14 +356,14 @@ static const idle_row rows[] = {
     {PROBLEM("warmup_steps"), no_parents, parents_why, .wiring = true, .waits = true},
 
     {PROBLEM("checkpointing"), saves_nothing, "no derivative reads what this level computes"},
-    {PROBLEM("checkpointing"), names_nothing, "no forward value that is held for a derivative has such a name"},
+    {PROBLEM("checkpointing"), names_nothing, "no forward value that is kept for a derivative has such a name"},
 
-    {PROBLEM("offload"), one_memory, "the processor has one memory, and there is no device beside it"},
-    {PROBLEM("offload"), has_none_of_it, "there is nothing of what it names"},
+    {PROBLEM("offload"), one_memory, "the processor has a single memory, and there is no device"},
+    {PROBLEM("offload"), has_none_of_it, "there is nothing of the kind that it names"},
 
-    {PROBLEM("chunks"), no_head, "it has no matrix product that is read row by row and reduced to little"},
+    {PROBLEM("chunks"), no_head, "it has no matrix product that is read row by row and reduced"},
 
-    {PROBLEM("batch_norm_groups"), norms_no_batches, "no batch norm of its module takes statistics of batches"},
+    {PROBLEM("batch_norm_groups"), norms_no_batches, "no batch norm of its module uses batch statistics"},
 
     {PROBLEM("batch_size"), no_loader, loader_why},
     {PROBLEM("shuffle"), no_loader, loader_why},
@@ -372,16 +375,16 @@ static const idle_row rows[] = {
     {PROBLEM("weights_layout"), no_weights, weights_why},
     {PROBLEM("weights_missing"), no_weights, weights_why},
 
-    {PROBLEM("optimizer_state"), keeps_nothing, "its optimizer keeps nothing from update to update"},
+    {PROBLEM("optimizer_state"), keeps_nothing, "its optimizer keeps nothing between updates"},
     {PROBLEM("prune_begin"), prunes_nothing, "prune is 0"},
     {PROBLEM("prune_end"), prunes_nothing, "prune is 0"},
     {PROBLEM("scheduler"), sets_its_rate, relative_why},
     {PROBLEM("scheduler_warmup"), sets_its_rate, relative_why},
-    {PROBLEM("scheduler_step_size"), not_step, "it belongs to scheduler = step"},
-    {PROBLEM("scheduler_milestones"), not_multistep, "it belongs to scheduler = multistep"},
-    {PROBLEM("scheduler_gamma"), no_decay, "it belongs to scheduler = step, multistep, exponential and plateau"},
-    {PROBLEM("scheduler_t_max"), not_cosine, "it belongs to scheduler = cosine"},
-    {PROBLEM("scheduler_eta_min"), no_least, "it belongs to scheduler = cosine and plateau"},
+    {PROBLEM("scheduler_step_size"), not_step, "it is used only with scheduler = step"},
+    {PROBLEM("scheduler_milestones"), not_multistep, "it is used only with scheduler = multistep"},
+    {PROBLEM("scheduler_gamma"), no_decay, "it is used only with scheduler = step, multistep, exponential or plateau"},
+    {PROBLEM("scheduler_t_max"), not_cosine, "it is used only with scheduler = cosine"},
+    {PROBLEM("scheduler_eta_min"), no_least, "it is used only with scheduler = cosine or plateau"},
     {PROBLEM("scheduler_start_factor"), not_linear, linear_why},
     {PROBLEM("scheduler_end_factor"), not_linear, linear_why},
     {PROBLEM("scheduler_total_iters"), not_linear, linear_why},
@@ -427,7 +430,7 @@ static void warn_rows(bt_context *context, bt_section_kind section, const bt_pro
         const bt_problem *upper = row->waits ? differentiates(context, problem) : NULL;
         bt_text cure = {0};
         if (upper)
-            bt_text_add(&cure, "; for %s to wait for them add %s > %s to l2u", upper->name, name, upper->name);
+            bt_text_add(&cure, "; to make %s wait for them, add %s > %s to l2u", upper->name, name, upper->name);
         warn(context, bt_config_departs(context->config, name, key), row->why, bt_text_get(&cure));
         bt_text_free(&cure);
         last = row->key;
@@ -475,13 +478,25 @@ static void warn_optimizer(bt_context *context, const bt_problem *problem)
         }
 }
 
+/* The other values of the key act. */
+static void warn_tf32(bt_context *context, const char *section, bt_section_kind kind, int precision)
+{
+    if (precision == BT_IN_TF32 && !computes_tf32(context))
+        warn(context, bt_config_departs(context->config, section, bt_key_find(kind, "precision")),
+             "the processor computes it as fp32", "");
+}
+
 void bt_warn_idle(bt_context *context)
 {
     warn_rows(context, BT_SECTION_ENGINE, NULL);
+    if (!all_have_precision(context, NULL))
+        warn_tf32(context, "engine", BT_SECTION_ENGINE, context->settings->precision);
     for (int i = 0; i < context->problem_count; i++)
         if (context->problems[i]->settings->active) {
             warn_rows(context, BT_SECTION_PROBLEM, context->problems[i]);
             warn_methods(context, context->problems[i]);
             warn_optimizer(context, context->problems[i]);
+            warn_tf32(context, context->problems[i]->name, BT_SECTION_PROBLEM,
+                      context->problems[i]->settings->precision);
         }
 }

@@ -21,7 +21,7 @@ bt_status bt_run_until(bt_problem *upper);
 
 bt_status bt_inner_loop_begin(bt_problem *problem); /* before its first step; where none begins, nothing */
 bt_status bt_inner_loop_count(bt_problem *problem); /* of that: bt_inner_step from 0, on_inner_loop_start */
-bt_status bt_roll_back_all(bt_context *context);    /* roll_back: where an upper problem has stepped */
+bt_status bt_roll_back_all(bt_context *context);    /* roll_back: if an upper problem has stepped */
 bt_status bt_loop_starts_open(bt_context *context); /* storage for what roll_back returns to, where it is asked for */
 void bt_loop_starts_close(bt_context *context);
 
@@ -29,7 +29,7 @@ void bt_loop_starts_close(bt_context *context);
 
 /* What the lines say, checked; a line that is NULL stays as it is. edges->list is to be freed. */
 bt_status bt_rewire_parse(bt_context *context, const char *u2l, const char *l2u, const char *origin, bt_edges *edges);
-/* The edges come in force, and those before are freed; or all is as it was. */
+/* The edges come into force, and the earlier ones are freed; on failure nothing changes. */
 bt_status bt_rewire_apply(bt_context *context, bt_edges *edges);
 bt_status bt_rewire(bt_context *context, const char *u2l, const char *l2u, const char *origin); /* both */
 

@@ -61,14 +61,14 @@ static bt_status say(const bt_engine *engine, int64_t which, int rank)
     const int ranks = engine->context.instance->world.ranks;
     if (which == 0)
         return bt_fail(BT_ERROR_CONFIG,
-                       "rank %d of %d has other settings than rank 0: all need the same files and options", rank,
+                       "rank %d of %d has other settings than rank 0: all ranks need the same files and options", rank,
                        ranks);
     return bt_fail(
         BT_ERROR_CONFIG,
-        "step %lld: %s has other parameters, or another learning rate, on rank %d of %d than on rank 0. Each "
-        "rank is a process that calls the callbacks itself: what they give must be a function of their "
-        "arguments and of bt_seed, not of the time, the process or files that differ; as ranks of one process "
-        "(executor = lockstep) they are called once",
+        "step %lld: %s has other parameters, or another learning rate, on rank %d of %d than on rank 0. Each rank is a "
+        "process that calls the callbacks itself: what they return must depend only on their arguments and bt_seed, "
+        "not on the time, the process or files that differ; as ranks of one process (executor = lockstep) they are "
+        "called once",
         (long long)engine->context.step, engine->context.problems[which - 1]->name, rank, ranks);
 }
 

@@ -63,7 +63,7 @@ bt_status bt_engine_check_hypergradient(bt_engine *engine, const bt_checking *ho
     json_decref(p.levels);
     bt_output_free(output);
     if (status == BT_OK && p.wrong)
-        status = bt_fail(BT_ERROR_NUMERIC, "%s: the hypergradient disagrees with differences", p.wrong->name);
+        status = bt_fail(BT_ERROR_NUMERIC, "%s: the hypergradient disagrees with the differences", p.wrong->name);
     return status;
 }
 

@@ -231,7 +231,7 @@ bt_status bt_engine_curve(bt_engine *engine, const bt_curve *ask)
 {
     BT_TRY(bt_engine_enter(engine, BT_REQUEST_LOOK, "bt_engine_curve"));
     if (!ask || !ask->file)
-        return bt_fail(BT_ERROR_ARGUMENT, "bt_engine_curve: a file is needed");
+        return bt_fail(BT_ERROR_ARGUMENT, "bt_engine_curve: the file is NULL");
     bt_output *output = NULL;
     if (ask->folder)
         BT_TRY(bt_output_make(ask->folder, "curve", &output));

@@ -39,8 +39,8 @@ static void add_points(const json_t *points, bt_text *text)
 void bt_curve_table(const json_t *curve, bt_text *text)
 {
     const json_t *run = json_object_get(curve, "run"), *phases = json_object_get(curve, "phases");
-    bt_text_add(text, "\nless memory, by computing values again: plans for falling budgets, down to the least found\n"
-                      "\n  whole run, by memory_budget in [engine]\n");
+    bt_text_add(text, "\nless memory by recomputing values: plans for falling budgets, down to the smallest found\n\n  "
+                      "whole run, by memory_budget in [engine]\n");
     add_points(run, text);
     for (size_t i = 0; i < json_array_size(phases); i++) {
         const json_t *phase = json_array_get(phases, i), *points = json_object_get(phase, "points");
@@ -50,7 +50,7 @@ void bt_curve_table(const json_t *curve, bt_text *text)
             bt_text_add(text, "\n  %s, %s, by memory_budget in [%s]\n", level, name, level);
             add_points(points, text);
         } else {
-            bt_text_add(text, "\n  %s, %s: %s, as it is in all of these\n", level, name,
+            bt_text_add(text, "\n  %s, %s: %s, the same in all of these\n", level, name,
                         bt_bytes_text(bytes, (size_t)bt_json_read_number(json_array_get(points, 0), "bytes")));
         }
     }
@@ -111,9 +111,9 @@ static void paint(painting *p, const json_t *curve, bt_text *text)
         add_line(p, "whole run", run, true);
     const bt_svg_lines chart = {
         .title = bt_region_format(p->region, "%s: what less memory costs", bt_json_read_text(curve, "name")),
-        .caption = "each point is a plan that a memory_budget gives; the numbers stay the same to the bit",
-        .x_title = "bytes live at the worst moment; of the whole run, with what is kept",
-        .y_title = "work that is done again, as a part of all else",
+        .caption = "each point is a plan that a memory_budget gives; results stay the same, bit for bit",
+        .x_title = "bytes live at the peak; for the whole run, including what is kept",
+        .y_title = "recomputed work, as a share of the other work",
         .lines = p->lines,
         .count = p->count,
         .x_tick = tick_bytes,

@@ -33,8 +33,8 @@ bt_status bt_set_dependency(bt_problem *self, const char *u2l, const char *l2u)
         return bt_fail(BT_ERROR_ARGUMENT, "bt_set_dependency: there is no such problem");
     if (bt_trace_now())
         return bt_fail(BT_ERROR_ARGUMENT,
-                       "%s: bt_set_dependency is for the host: call it in epoch_callback or "
-                       "validation_end, or between two runs",
+                       "%s: bt_set_dependency must be called by the host: call it in epoch_callback or validation_end, "
+                       "or between two runs",
                        self->name);
     bt_engine *engine = self->context->engine;
     BT_TRY(bt_context_may(&engine->context, BT_REQUEST_REWIRE, "bt_set_dependency"));

@@ -57,7 +57,7 @@ void bt_engine_free(bt_engine *engine)
     bt_context *context = &engine->context;
     if (context->stages.depth > 0) {
         bt_fail(BT_ERROR_ARGUMENT, "bt_engine_free: a call of the engine is under way, and this is one of its "
-                                   "callbacks: free it when that has returned");
+                                   "callbacks: free it after that call has returned");
         return;
     }
     bt_run_close(engine);
@@ -107,7 +107,7 @@ bt_status bt_engine_load(bt_engine *engine, const char *file)
 {
     BT_TRY(may_change(engine, "bt_engine_load"));
     if (!file)
-        return bt_fail(BT_ERROR_ARGUMENT, "bt_engine_load: a file is needed");
+        return bt_fail(BT_ERROR_ARGUMENT, "bt_engine_load: the file is NULL");
     return bt_keep_error(&engine->context, bt_config_read(engine->context.config, file));
 }
 
@@ -115,7 +115,7 @@ bt_status bt_engine_use(bt_engine *engine, const bt_export *parts, void *user)
 {
     BT_TRY(may_change(engine, "bt_engine_use"));
     if (!parts)
-        return bt_fail(BT_ERROR_ARGUMENT, "bt_engine_use: a record is needed");
+        return bt_fail(BT_ERROR_ARGUMENT, "bt_engine_use: the record is NULL");
     return bt_keep_error(&engine->context, bt_engine_add(engine, parts, user, NULL));
 }
 

@@ -166,7 +166,7 @@ static bt_status write_rows(bt_problem *problem, const char *path, bool *wrote)
     if (!width)
         return BT_OK;
     if (*wrote)
-        return bt_fail(BT_ERROR_CONFIG, "several levels say something of each example: choose one by --level NAME");
+        return bt_fail(BT_ERROR_CONFIG, "several levels give predictions: choose one with --level NAME");
     bt_table *table = bt_table_open(path);
     if (!table)
         return BT_ERROR_MEMORY;
@@ -196,8 +196,8 @@ static bt_status write_predictions(bt_engine *engine, const bt_evaluation *what)
     bt_free(capture);
     if (status == BT_OK && !wrote)
         status = bt_fail(BT_ERROR_CONFIG,
-                         "--predictions %s: no validation_step says anything of each example: bt_prediction(self, "
-                         "\"name\", value) in it does, or a bt_metric with one value for each",
+                         "--predictions %s: no validation_step gives predictions: call bt_prediction(self, \"name\", "
+                         "value) in it, or a bt_metric with one value per example",
                          what->predictions);
     return status;
 }

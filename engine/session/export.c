@@ -16,7 +16,8 @@ static bt_status find(bt_engine *engine, const char *name, bt_problem **found)
     const char *names = bt_problem_list(context, &list);
     bt_status status =
         name ? bt_fail(BT_ERROR_CONFIG, "--problem %s: this run has no such problem; its problems are %s", name, names)
-             : bt_fail(BT_ERROR_CONFIG, "--export: whose network? --problem NAME, of %s", names);
+             : bt_fail(BT_ERROR_CONFIG,
+                       "--export: name the problem whose network is written: --problem NAME, one of %s", names);
     bt_text_free(&list);
     return status;
 }

@@ -41,7 +41,7 @@ bt_status bt_run_check_plateaus(const bt_engine *engine)
             continue;
         if (!validates || engine->context.settings->valid_step == 0)
             return bt_fail(BT_ERROR_CONFIG, "[%s] scheduler = plateau needs a validation: %s", problem->name,
-                           validates ? "set valid_step" : "a problem with validation_step and validation data");
+                           validates ? "set valid_step" : "add a problem with validation_step and validation data");
         if (!open && !watched(engine, problem))
             return no_such_metric(engine, problem);
     }
@@ -63,7 +63,7 @@ bt_status bt_run_see_plateaus(bt_run *r)
             continue;
         BT_TRY(bt_optimizer_reduce(problem->optimizer, &reduced));
         if (reduced)
-            bt_say(context, BT_LINE_INFO, "step %lld: %s: %s has not become better than %g; lr decays by %g",
+            bt_say(context, BT_LINE_INFO, "step %lld: %s: %s has not improved on %g; lr decays by %g",
                    (long long)context->step, problem->name, row->full, problem->plateau.best,
                    problem->settings->scheduler.gamma);
     }

@@ -250,10 +250,10 @@ static void print_spacing(json_t *level, FILE *file)
 {
     const size_t spacing = bytes_of(level, "spacing");
     if (spacing > 1)
-        fprintf(file, "    the state is kept once in %zu steps of the inner loop, and computed again in between\n",
+        fprintf(file, "    the state is saved every %zu steps of the inner loop; the steps in between are recomputed\n",
                 spacing);
     else if (json_is_true(json_object_get(level, "spacing_is_chosen")))
-        fprintf(file, "    the state before each step of the inner loop is kept\n");
+        fprintf(file, "    the state is saved before every step of the inner loop\n");
 }
 
 static void print_sent(json_t *part, FILE *file)
@@ -274,7 +274,7 @@ static void print_moved(json_t *part, FILE *file)
 {
     json_t *moved = json_object_get(part, "offload");
     if (moved)
-        fprintf(file, "      %zu copies: %zu bytes to the host's memory, %zu back\n", bytes_of(moved, "copies"),
+        fprintf(file, "      %zu copies: %zu bytes to host memory, %zu back\n", bytes_of(moved, "copies"),
                 bytes_of(moved, "out"), bytes_of(moved, "back"));
 }
 
@@ -285,7 +285,7 @@ static void print_part(json_t *part, FILE *file)
     if (bytes_of(part, "again")) {
         const char *op;
         json_t *count;
-        fprintf(file, ", %zu of them again (%.1f %% more work:", bytes_of(part, "again"),
+        fprintf(file, ", %zu of them recomputed (%.1f %% more work:", bytes_of(part, "again"),
                 100 * json_real_value(json_object_get(part, "extra_work")));
         json_object_foreach(json_object_get(part, "again_by_op"), op, count)
             fprintf(file, " %s %lld", op, (long long)json_integer_value(count));
@@ -308,7 +308,7 @@ static void print_phase(json_t *phase, FILE *file)
             bytes_of(phase, "arena"), bt_bytes_text(text, bytes_of(phase, "arena")), bytes_of(phase, "bound"),
             bt_json_read_text(phase, "peak_in"));
     if (bytes_of(phase, "host"))
-        fprintf(file, "    %-22s %14zu  %10s\n", "in the host's memory", bytes_of(phase, "host"),
+        fprintf(file, "    %-22s %14zu  %10s\n", "in host memory", bytes_of(phase, "host"),
                 bt_bytes_text(text, bytes_of(phase, "host")));
     print_categories(json_object_get(phase, "at_peak"), "    ", file);
     json_array_foreach(json_object_get(phase, "parts"), i, item) print_part(item, file);
@@ -321,7 +321,7 @@ static void print_kept_by_host(json_t *kept, FILE *file)
 {
     if (!kept)
         return;
-    fprintf(file, "  in the host's memory\n");
+    fprintf(file, "  in host memory\n");
     print_categories(kept, "    ", file);
 }
 
@@ -329,7 +329,7 @@ static void print_host(json_t *host, FILE *file)
 {
     char text[32];
     if (host)
-        fprintf(file, "\nin the host's memory         %14zu  %10s  (offload: arena %zu, kept for the whole run %zu)",
+        fprintf(file, "\nin host memory               %14zu  %10s  (offload: arena %zu, kept for the whole run %zu)",
                 bytes_of(host, "sum"), bt_bytes_text(text, bytes_of(host, "sum")), bytes_of(host, "arena"),
                 bytes_of(host, "persistent"));
 }
@@ -340,8 +340,8 @@ static void print_device(json_t *device, FILE *file)
     if (!device)
         return;
     fprintf(file,
-            "\non the device                %14zu  %10s  (arena %zu, variables %zu, batches %zu, constants %zu, the "
-            "queue's own %zu; without what the driver and libraries hold)",
+            "\non the device                %14zu  %10s  (arena %zu, variables %zu, batches %zu, constants %zu, queue "
+            "%zu; without the memory of the driver and of libraries)",
             bytes_of(device, "sum"), bt_bytes_text(text, bytes_of(device, "sum")), bytes_of(device, "arena"),
             bytes_of(device, "variables"), bytes_of(device, "batches"), bytes_of(device, "constants"),
             bytes_of(device, "own"));
@@ -355,7 +355,7 @@ void bt_plan_print(json_t *plan, FILE *file)
     fprintf(file, "memory plan for %s, %s\n", bt_json_read_text(plan, "backend"),
             bt_json_read_text(plan, "threads_why"));
     if (bytes_of(plan, "ranks"))
-        fprintf(file, "of rank 0 of %zu, which has as many rows of a batch as any\n", bytes_of(plan, "ranks"));
+        fprintf(file, "of rank 0 of %zu, which has as many rows of a batch as any other", bytes_of(plan, "ranks"));
     json_array_foreach(json_object_get(plan, "levels"), i, level)
     {
         fprintf(file, "\nlevel %s\n  %-26s %14zu  %10s\n", bt_json_read_text(level, "level"), "kept for the whole run",
@@ -364,10 +364,10 @@ void bt_plan_print(json_t *plan, FILE *file)
         print_kept_by_host(json_object_get(level, "kept_in_host_memory"), file);
         print_spacing(level, file);
         if (json_object_get(level, "pruned"))
-            fprintf(
-                file,
-                "    pruned                    %14g  of the weights in the end, which saves nothing while training\n",
-                bt_json_read_number(level, "pruned"));
+            fprintf(file,
+                    "    pruned                    %14g  of the weights at the end, which saves no memory during "
+                    "training\n",
+                    bt_json_read_number(level, "pruned"));
         json_array_foreach(json_object_get(level, "phases"), k, phase) print_phase(phase, file);
     }
     fprintf(file, "\nkept for the whole run       %14zu  %10s\n", bytes_of(planned, "persistent"),
@@ -383,7 +383,7 @@ void bt_plan_print(json_t *plan, FILE *file)
             bt_bytes_text(text, bytes_of(plan, "data_bytes")));
     fprintf(file, "the program itself           %14zu  %10s", bytes_of(plan, "program_bytes"),
             bt_bytes_text(text, bytes_of(plan, "program_bytes")));
-    fprintf(file, "  (graphs, kernel calls, tables; %s while they were made)\n",
+    fprintf(file, "  (graphs, kernel calls, tables; %s while they were built)\n",
             bt_bytes_text(text, bytes_of(plan, "program_peak_bytes")));
 }
 

@@ -8,7 +8,7 @@ static bt_status between_runs(bt_engine *engine, const char *folder, const char 
 {
     BT_TRY(bt_engine_enter(engine, BT_REQUEST_SAVE, function));
     if (!folder)
-        return bt_fail(BT_ERROR_ARGUMENT, "%s: a folder is needed", function);
+        return bt_fail(BT_ERROR_ARGUMENT, "%s: the folder is NULL", function);
     return bt_check_restored(&engine->context);
 }
 

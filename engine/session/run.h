@@ -1,4 +1,4 @@
-/* engine/session/run.h: a run, between train.c, which makes it, and say.c, which tells of it. */
+/* engine/session/run.h: a run, shared by train.c, which makes it, and say.c, which reports on it. */
 #ifndef BT_RUN_H
 #define BT_RUN_H
 
@@ -29,24 +29,24 @@ static inline bool bt_run_is_due(int64_t step, int64_t every) { return every > 0
 
 /* stopping.c: METRIC is that of a validation, of any problem; PROBLEM.METRIC of one. NULL: none of that name so far. */
 const bt_metric_row *bt_run_watched(const bt_engine *engine, const char *name);
-void bt_run_list_metrics(const bt_engine *engine, bt_text *list); /* adds "; it has model.loss", those of validations */
-/* Whether there is a validation. open: what its validation_end will log cannot be known. */
+void bt_run_list_metrics(const bt_engine *engine, bt_text *list); /* adds "; it has model.loss", of a validation */
+/* Whether there is a validation. open: its validation_end may log any name. */
 bool bt_run_validates(const bt_engine *engine, bool *open);
 
-/* plateau.c: the schedulers that watch a validation: whether there is one to watch; and after each what they do. */
+/* plateau.c: the schedulers that watch a validation: whether there is one to watch; and what they do after each. */
 bt_status bt_run_check_plateaus(const bt_engine *engine);
 bt_status bt_run_see_plateaus(bt_run *r);
 
 bt_status bt_run_say_equation(bt_run *r); /* what the levels follow, where there are several */
 void bt_run_say_trouble(bt_run *r);       /* methods that fail, once each */
-/* At its end: updates that were left out, levels that have made none. A run most of whose updates were left out has
+/* At its end: reports skipped updates, and levels that have made none. If most updates were skipped, the run has
  * diverged: BT_ERROR_NUMERIC. */
 bt_status bt_run_say_missing(bt_run *r);
 /* The metrics that are due now: of the validation that has been; of training, all of them where the step was the last.
  */
 bt_status bt_run_report(bt_run *r, bool valid, bool last);
-/* agree.c: whether all processes of the run have the same settings and state; BT_ERROR_CONFIG. All of them come here
- * alike, and `why` says when. */
+/* agree.c: whether all processes of the run have the same settings and state; BT_ERROR_CONFIG. All of them must call
+ * it, and `why` says when. */
 bt_status bt_run_agree(const bt_engine *engine, const char *why);
 
 /* ---- stopping.c ---- */

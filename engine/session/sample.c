@@ -103,7 +103,7 @@ static bt_status begin(sampler *s)
     if (s->count < 0)
         return bt_error_status();
     if (!s->count)
-        return bt_fail(BT_ERROR_CONFIG, "the text to continue has no token: give at least one word");
+        return bt_fail(BT_ERROR_CONFIG, "the text to continue has no tokens: give at least one word");
     s->ids = bt_alloc_array((size_t)(s->count + s->how->tokens), sizeof *s->ids);
     s->seen = bt_alloc_array((size_t)s->window, sizeof *s->seen);
     s->logits = bt_alloc_array((size_t)s->size, sizeof *s->logits);
@@ -120,8 +120,8 @@ bt_status bt_sample_text(bt_problem *self, const bt_tokenizer *tokenizer, bt_ste
     if (!self || self->missing || !tokenizer || !next || !how || !how->text || !how->file)
         return bt_fail(BT_ERROR_ARGUMENT, "bt_sample_text: an argument is NULL");
     if (window < 1 || window > INT32_MAX || how->tokens < 0 || !(how->temperature >= 0) || how->top < 0)
-        return bt_fail(BT_ERROR_ARGUMENT, "bt_sample_text: the window is at least 1, and tokens, temperature and top "
-                                          "are not below 0");
+        return bt_fail(BT_ERROR_ARGUMENT, "bt_sample_text: the window must be at least 1, and tokens, temperature and "
+                                          "top at least 0");
     sampler s = {.problem = self, .tokenizer = tokenizer, .next = next, .how = how, .window = window};
     bt_status status = begin(&s);
     if (status == BT_OK)
@@ -149,14 +149,15 @@ static bt_status find(bt_engine *engine, const char *level, bt_problem **found)
         if (!problem->settings->active || !problem->def->sample || (level && strcmp(level, problem->name) != 0))
             continue;
         if (*found)
-            return bt_fail(BT_ERROR_CONFIG, "several levels draw text, %s and %s: choose one by --level NAME",
+            return bt_fail(BT_ERROR_CONFIG, "several levels generate text, %s and %s: choose one with --level NAME",
                            (*found)->name, problem->name);
         *found = problem;
     }
     if (*found)
         return BT_OK;
-    return level ? bt_fail(BT_ERROR_CONFIG, "--sample: %s draws no text: its definition has no `sample`", level)
-                 : bt_fail(BT_ERROR_CONFIG, "--sample: no level of the run draws text, by `sample` in its definition");
+    return level ? bt_fail(BT_ERROR_CONFIG, "--sample: %s generates no text: its definition has no `sample`", level)
+                 : bt_fail(BT_ERROR_CONFIG, "--sample: no level of the run generates text: none has a `sample` in its "
+                                            "definition");
 }
 
 static bt_status sample(bt_engine *engine, const char *run, const char *level, const bt_sampling *how)

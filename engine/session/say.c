@@ -46,7 +46,7 @@ static void say_strays(bt_problem *problem)
         const bt_hyper_def *hyper = &problem->optimizer->kind.def->hypers[i];
         bt_warn(problem->context,
                 "%s: schedule has set %s outside its range, %g to %g, %.0f time%s up to step %lld, the first time to "
-                "%.6g; the value is used unchanged: take bt_exp or bt_sigmoid of the learned value, or bt_clamp it",
+                "%.6g; the value is used unchanged: use bt_exp or bt_sigmoid of the learned value, or bt_clamp it",
                 problem->name, hyper->name, hyper->low, hyper->high, times, times > 1 ? "s" : "",
                 (long long)problem->context->step, bt_number_get(problem->context, stray->first));
         stray->told = true;
@@ -83,7 +83,7 @@ static void say_first_skipped(bt_run *r)
 {
     for (int i = 0; i < r->context->problem_count && !r->told; i++)
         if (skipped_updates(r->context->problems[i])) {
-            bt_warn(r->context, "%s: a gradient was not finite, so the update was left out",
+            bt_warn(r->context, "%s: a gradient was not finite, so the update was skipped",
                     r->context->problems[i]->name);
             r->told = true;
         }
@@ -213,7 +213,7 @@ bt_status bt_run_say_missing(bt_run *r)
         say_waiting(problem);
         int64_t skipped = skipped_updates(problem);
         if (skipped)
-            bt_warn(r->context, "%s: %lld of %lld updates were left out: the gradient was not finite", problem->name,
+            bt_warn(r->context, "%s: %lld of %lld updates were skipped: the gradient was not finite", problem->name,
                     (long long)skipped, (long long)problem->steps);
         if (skipped > problem->steps / 2)
             return bt_fail(BT_ERROR_NUMERIC,

@@ -19,7 +19,7 @@ struct bt_engine {
     const bt_dataset_def **datasets; /* registered for it */
     int dataset_count, dataset_capacity;
     bt_edges due;             /* dependencies that hold after the step in progress */
-    bool rewire_due, rewired; /* there are such; others hold since the log last said which */
+    bool rewire_due, rewired; /* there are such dependencies; they have changed since the log last reported them */
     /* Where a run stands, beyond what its problems know; in the ledger, as is context.step. */
     double seconds;                       /* that it has taken */
     double best;                          /* validation so far; NaN: none yet */
@@ -31,9 +31,9 @@ struct bt_engine {
     bt_progress *progress;                /* where it tells how far it is; NULL: nowhere */
     char *left;                           /* the folder of the run that has ended; NULL: none */
     int64_t closing;                      /* the step whose last words were said; -1: none */
-    bool changed;                         /* a setting has changed since the run went on */
+    bool changed;                         /* a setting has changed since the run was continued */
     bt_text name;                         /* of bt_engine_name */
-    bt_output *output;                    /* the folder that a run writes to, or is to go on in; NULL: none */
+    bt_output *output;                    /* the folder that a run writes to, or continues in; NULL: none */
     bt_log_lengths lengths;               /* bytes of its logs that a resumed run keeps */
     double load_seconds, compile_seconds; /* of setting up: problems and data; tracing to planning */
     size_t host_baseline;                 /* likewise, in the host's memory */
@@ -54,7 +54,7 @@ bt_status bt_engine_enter_model(bt_engine *engine, const char *function);
 bt_status bt_session_step(bt_engine *engine); /* one step of each leaf; then other dependencies, if any are due */
 bt_status bt_rewire_due(bt_engine *engine);   /* what bt_set_dependency was told within a step or a validation */
 
-/* train.c: a run that will not go on, or whose engine goes; what it would have said at its end is not said. */
+/* train.c: ends a run that will not continue, or whose engine is freed, without its final messages. */
 bt_status bt_run_close(bt_engine *engine);
 
 /* ---- plain.c: plain loops that the programs run, over more than a few elements ---- */
@@ -76,15 +76,15 @@ bt_status bt_curve_picture(const json_t *curve, bt_text *text);
 
 /* ---- memory.c ---- */
 
-/* What is in memory beside the plan. */
+/* What is in memory in addition to the plan. */
 typedef struct bt_footprint {
     size_t data;          /* data sets, as they are kept */
     size_t program, peak; /* graphs, kernel calls and tables: now, and the most since it was set up */
 } bt_footprint;
 bt_footprint bt_engine_footprint(const bt_engine *engine);
 
-/* What is planned, and what is there after a run: of the arena, up to the last byte written, which only
- * bt_instance_fill before the run can tell; of what is kept for the whole run. */
+/* The planned bytes, and those in use after a run: of the arena, up to the last byte written, which only
+ * bt_instance_fill before the run can detect; and those kept for the whole run. */
 bt_memory_sizes bt_engine_planned(const bt_engine *engine);
 bt_memory_sizes bt_engine_measured(bt_engine *engine);
 bt_status bt_engine_device_bytes(const bt_engine *engine, bt_device_bytes *bytes); /* planned */

@@ -65,8 +65,8 @@ bt_status bt_engine_add(bt_engine *engine, const bt_export *parts, void *user, c
 {
     if (parts->abi != BT_ABI)
         return bt_fail(BT_ERROR_ARGUMENT,
-                       "the exported record is of interface %d, this library has %d: compile it again", parts->abi,
-                       BT_ABI);
+                       "the exported record is of interface %d, but this library has interface %d: compile it again",
+                       parts->abi, BT_ABI);
     BT_TRY(check_lists(parts));
     for (int i = 0; i < BT_MAX_ITEMS && parts->methods[i]; i++)
         BT_TRY(bt_config_add_method(engine->context.config, parts->methods[i]));
@@ -115,7 +115,7 @@ static bt_status load_problems(bt_engine *engine)
         BT_TRY(open_plugin(engine, name));
     }
     if (!engine->context.problem_count)
-        return bt_fail(BT_ERROR_CONFIG, "no problem is given: name one with `problems =` under [engine]");
+        return bt_fail(BT_ERROR_CONFIG, "there are no problems: name one with `problems =` under [engine]");
     return BT_OK;
 }
 
@@ -131,14 +131,14 @@ static bt_status load(bt_engine *engine)
         problem->settings = bt_config_problem(engine->context.config, problem->name);
         if (!problem->settings)
             return bt_fail(BT_ERROR_INTERNAL, "%s has no settings", problem->name);
-        int precision = problem->settings->fp16 ? BT_PRECISION_FP16 : problem->settings->precision;
-        if (problem->settings->fp16 && problem->settings->precision != BT_PRECISION_FP16 &&
+        int precision = problem->settings->fp16 ? BT_IN_FP16 : problem->settings->precision;
+        if (problem->settings->fp16 && problem->settings->precision != BT_IN_FP16 &&
             bt_config_origin(engine->context.config, problem->name, "precision"))
-            return bt_fail(BT_ERROR_CONFIG, "%s = true: `precision` says otherwise; take one of them away",
+            return bt_fail(BT_ERROR_CONFIG, "%s = true contradicts `precision`; remove one of them",
                            bt_config_place(engine->context.config, problem->name, "fp16"));
         problem->dtype = bt_precision_dtype(precision);
         problem->low = bt_precision_low(precision);
-        problem->narrow = precision == BT_PRECISION_BF16_TRUE;
+        problem->narrow = precision == BT_IN_BF16_TRUE;
     }
     return BT_OK;
 }
@@ -151,31 +151,31 @@ static bt_status check_product(const bt_problem *problem)
     if (problem->low == BT_F16 && s->product_precision == BT_PRODUCTS_AS_LEVEL)
         return bt_fail(
             BT_ERROR_CONFIG,
-            "%s = level: products of an fp16 level are computed in fp32, or, with a scale of their own, with "
-            "product_precision = fp16",
+            "%s = level: the products of an fp16 level are computed in fp32; product_precision = fp16 computes them in "
+            "fp16, with a scale of their own",
             place);
     if (problem->low != BT_F16 && s->product_precision == BT_PRODUCTS_FP16)
-        return bt_fail(BT_ERROR_CONFIG, "%s = fp16: that is for a level with precision = fp16", place);
+        return bt_fail(BT_ERROR_CONFIG, "%s = fp16: this needs a level with precision = fp16", place);
     bool differs =
         s->product == BT_PRODUCT_FINITE || s->method->penalty || s->method->unrolls || problem->def->condition;
     if (s->product_precision == BT_PRODUCTS_FP16 && differs)
         return bt_fail(
             BT_ERROR_CONFIG,
-            "%s = fp16: differences, steps that are gone back through, and a condition are computed in fp32; "
-            "it goes with an exact product of a loss (product = jvp or vjp)",
+            "%s = fp16: differences, steps that are differentiated through, and a condition are computed in fp32; use "
+            "an exact product of a loss (product = jvp or vjp)",
             place);
     if (s->detach == BT_DETACH_FOLLOW && s->product == BT_PRODUCT_VJP)
         return bt_fail(
             BT_ERROR_CONFIG,
-            "[%s] detach = follow is the derivative of the upper gradient along x, which product = vjp cannot "
-            "give: take jvp or finite",
+            "[%s] detach = follow needs the derivative of the upper gradient along x, which product = vjp cannot give: "
+            "use jvp or finite",
             problem->name);
     if (s->detach == BT_DETACH_FIELD && s->product == BT_PRODUCT_FINITE)
-        return bt_fail(BT_ERROR_CONFIG, "[%s] detach = field needs an exact product, not product = finite: take vjp",
+        return bt_fail(BT_ERROR_CONFIG, "[%s] detach = field needs an exact product, not product = finite: use vjp",
                        problem->name);
     if (problem->def->condition && (s->detach == BT_DETACH_FOLLOW || s->method->penalty))
         return bt_fail(BT_ERROR_CONFIG,
-                       "[%s] %s = %s needs a lower loss, and %s has a condition that is not its gradient: take another",
+                       "[%s] %s = %s needs a lower loss, but %s has a condition that is not its gradient: use another",
                        problem->name, s->method->penalty ? "type" : "detach",
                        s->method->penalty ? s->method->name : "follow", problem->name);
     return BT_OK;
@@ -229,9 +229,8 @@ static bt_status set_overlap(bt_engine *engine, int ranks)
     const bool far = instance->queue != NULL; /* it takes no thread; whether it pays no card has shown yet */
     const bool pays = t && !far && !t->one_thread && (t->far || instance->threads < t->threads);
     if (wish == BT_OVERLAP_TRUE && t && t->one_thread && !far)
-        return bt_fail(BT_ERROR_CONFIG,
-                       "overlap = true: this MPI takes calls of one thread only (MPI_THREAD_SERIALIZED is "
-                       "needed): leave out overlap");
+        return bt_fail(BT_ERROR_CONFIG, "overlap = true: this MPI accepts calls from one thread only (it must support "
+                                        "MPI_THREAD_SERIALIZED): remove overlap");
     return ranks > 1 && (wish == BT_OVERLAP_TRUE || (wish == BT_OVERLAP_AUTO && pays)) ? bt_instance_overlap(instance)
                                                                                        : BT_OK;
 }
@@ -260,8 +259,8 @@ static bt_status count_ranks(const bt_engine *engine, int *ranks)
     if (s->executor == BT_EXECUTOR_LOCKSTEP)
         return bt_fail(
             BT_ERROR_CONFIG,
-            "[engine] executor = lockstep: ranks in lockstep are the processor's; with device = cuda each is "
-            "a process: leave out executor, or device");
+            "[engine] executor = lockstep: ranks in lockstep run on the processor; with device = cuda each is a "
+            "process: remove executor, or device");
     *ranks = engine->front.spread ? *ranks : 1;
     return BT_OK;
 }
@@ -274,9 +273,8 @@ static bt_status make_instance(bt_engine *engine)
     int threads = (int)s->threads;
     const int started = engine->front.processes;
     if (started && ranks != started)
-        return bt_fail(BT_ERROR_CONFIG,
-                       "ranks = %d, and %d processes were started as ranks of the run: leave out `ranks`", ranks,
-                       started);
+        return bt_fail(BT_ERROR_CONFIG, "ranks = %d, but %d processes were started as ranks of the run: remove `ranks`",
+                       ranks, started);
     if (started || (ranks > 1 && engine->front.spread && s->executor != BT_EXECUTOR_LOCKSTEP)) {
         BT_TRY(engine->front.spread(ranks, &engine->transport));
         threads = threads ? threads : engine->transport->threads;

@@ -90,7 +90,7 @@ bt_status bt_run_check_metric(const bt_engine *engine)
                                                                                                : no_such_metric(engine);
     return bt_fail(BT_ERROR_CONFIG, "[engine] %s = true needs a validation: %s",
                    engine->context.settings->early_stopping ? "early_stopping" : "checkpoint_best",
-                   validates ? "set valid_step" : "a problem with validation_step and validation data");
+                   validates ? "set valid_step" : "add a problem with validation_step and validation data");
 }
 
 /* ---- what is said of it ---- */
@@ -118,7 +118,8 @@ void bt_run_say_best(bt_run *r)
                judged ? best.name : s->early_stopping_metric, (long long)engine->patience,
                engine->patience == 1 ? "" : "s");
     if (!judged && is_wanted(engine) && engine->patience)
-        bt_say(r->context, BT_LINE_INFO, "no validation was the best: %s was never a number", s->early_stopping_metric);
+        bt_say(r->context, BT_LINE_INFO, "no validation was the best one: %s was never a number",
+               s->early_stopping_metric);
     if (!judged)
         return;
     bool kept = engine->output && s->checkpoint_best &&

@@ -26,7 +26,7 @@ static bt_status rewire(bt_run *r)
     BT_TRY(bt_rewire_due(r->engine));
     if (!r->engine->rewired)
         return BT_OK;
-    bt_say(r->context, BT_LINE_INFO, "step %lld: other dependencies from here on", (long long)r->engine->context.step);
+    bt_say(r->context, BT_LINE_INFO, "step %lld: the dependencies change here", (long long)r->engine->context.step);
     return bt_run_say_equation(r);
 }
 
@@ -330,7 +330,7 @@ static bt_status open_run(bt_run *r)
     bt_timing_start(&r->timing, engine->context.settings->train_iters - engine->context.step);
     if (resumed) {
         r->saved = engine->context.step;
-        bt_say(r->context, BT_LINE_INFO, "%s: going on after step %lld", engine->output->path,
+        bt_say(r->context, BT_LINE_INFO, "%s: continuing after step %lld", engine->output->path,
                (long long)engine->context.step);
     }
     if (!engine->context.settings->threads) {
@@ -469,8 +469,8 @@ bt_status bt_engine_run_to(bt_engine *engine, int64_t step)
     if (step >= engine->context.step)
         return advance(engine, step);
     return bt_fail(BT_ERROR_ARGUMENT,
-                   "bt_engine_run_to: found step %lld; the run is at step %lld, and does not go back", (long long)step,
-                   (long long)engine->context.step);
+                   "bt_engine_run_to: found step %lld, but the run is already at step %lld and cannot go back",
+                   (long long)step, (long long)engine->context.step);
 }
 
 bt_status bt_engine_step(bt_engine *engine)

@@ -74,12 +74,12 @@ static bt_status check_array(const char *function, const char *name, bt_array va
 {
     char found[256], expected[256];
     if (!values.data)
-        return bt_fail(BT_ERROR_ARGUMENT, "%s: %s: an array is needed", function, name);
+        return bt_fail(BT_ERROR_ARGUMENT, "%s: %s: the array is NULL", function, name);
     if (!bt_dtype_size(values.dtype))
         return bt_fail(BT_ERROR_ARGUMENT, "%s: %s: there is no dtype %d", function, name, (int)values.dtype);
     if (bt_array_count(values) == bt_array_count(due))
         return BT_OK;
-    return bt_fail(BT_ERROR_SHAPE, "%s: %s is %s%s; the array is %s%s", function, name, bt_dtype_name(due.dtype),
+    return bt_fail(BT_ERROR_SHAPE, "%s: %s is %s%s, but the array is %s%s", function, name, bt_dtype_name(due.dtype),
                    bt_shape_text(expected, due.rank, due.dims), bt_dtype_name(values.dtype),
                    bt_shape_text(found, values.rank, values.dims));
 }

@@ -30,7 +30,7 @@ static bool is_vector(const bt_builder *b, const bt_tensor *x, const char *call)
     const bt_var *like = b->solve->adjoint.flat;
     char found[256], due[256];
     if (bt_poisoned(x)) {
-        bt_trace_poison(BT_ERROR_ARGUMENT, "%s: method %s: the vector is missing", call, b->rule.what);
+        bt_trace_poison(BT_ERROR_ARGUMENT, "%s: method %s: the vector is NULL", call, b->rule.what);
         return false;
     }
     if (bt_array_same(bt_tensor_array(x), bt_var_array(like)))
@@ -106,7 +106,7 @@ static bt_tensor *slope(void *context)
     bt_builder *b = context;
     int64_t count = b->lower->module->param_count;
     if (!b->lower->slope.flat)
-        return bt_trace_poison(BT_ERROR_ARGUMENT, "bt_slope: the record of method %s does not say .slope = true",
+        return bt_trace_poison(BT_ERROR_ARGUMENT, "bt_slope: the record of method %s does not set .slope = true",
                                b->rule.what);
     bt_tensor **parts = bt_region_alloc(b->graph->region, (size_t)(count + 1) * sizeof *parts);
     if (!parts)

@@ -8,8 +8,8 @@
 
 typedef enum bt_ask_kind { BT_ASK_HVP, BT_ASK_LOWER, BT_ASK_UPPER } bt_ask_kind;
 
-/* What a method's callback asks of several micro-batches: an entry runs once for each and adds it up. The callback is
- * cut there: what it gives is kept before, and the sum is read after. */
+/* What a method's callback asks of several micro-batches: an entry runs once for each and adds up. The callback is
+ * divided there: its argument is saved before, and the sum is read after. */
 typedef struct bt_ask {
     bt_ask_kind kind;
     bt_var *given, *sum;     /* vectors; given NULL: nothing is given */

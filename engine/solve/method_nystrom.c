@@ -17,8 +17,8 @@
 #include <float.h>
 
 #define MEANS(least, precision)                                                                                        \
-    "a column was left out, along which the curvature is negative: H is not positive definite (more steps of the "     \
-    "lower problem, or a larger nystrom_rho, may help); or nystrom_rho is so small that x is lost in rounding "        \
+    "a column was left out, because the curvature along it is negative: H is not positive definite (more steps of "    \
+    "the lower problem, or a larger nystrom_rho, may help); or nystrom_rho is so small that x is lost in rounding "    \
     "(with " precision " it should be at least " least " times the largest eigenvalue of H, or nystrom_rank be the "   \
     "number of parameters)"
 

@@ -299,7 +299,7 @@ bt_status bt_trajectory_open(bt_problem *problem, int64_t reach, int64_t spacing
     if (t->room >= TOO_MANY)
         return bt_fail(BT_ERROR_CONFIG,
                        "[%s] type = %s would record every step since the last one of the problem above, more than %d: "
-                       "give %s_steps, how many of the last ones to go back through",
+                       "set %s_steps, the number of last steps to differentiate through",
                        problem->name, problem->settings->method->name, TOO_MANY, problem->settings->method->name);
     t->index = bt_ledger_var(
         problem->context, problem, BT_ROLE_TRAJECTORY, BT_BUFFERS, "steps of the inner loop", /* the host's */

@@ -98,17 +98,17 @@ static bt_status check(const bt_problem *lower)
 {
     BT_TRY(check_slots(lower));
     if (lower->settings->meta_batch > 1)
-        return bt_fail(BT_ERROR_UNSUPPORTED, "[%s] type = %s goes through single steps, not through meta_batch = %lld",
+        return bt_fail(BT_ERROR_UNSUPPORTED,
+                       "[%s] type = %s differentiates through single steps, and does not work with meta_batch = %lld",
                        lower->name, lower->settings->method->name, (long long)lower->settings->meta_batch);
     const char *method = lower->settings->method->name;
     long long states = bt_unrolled_setting(lower, "states"), steps = lower->settings->unroll_steps;
     if (states && bt_unrolled_setting(lower, "spacing") != 1)
-        return bt_fail(BT_ERROR_CONFIG, "[%s] %s_states = %lld: %s_spacing says otherwise; give one of the two",
+        return bt_fail(BT_ERROR_CONFIG, "[%s] %s_states = %lld contradicts %s_spacing; set only one of them",
                        lower->name, method, states, method);
     if (states > steps)
         return bt_fail(BT_ERROR_CONFIG,
-                       "[%s] %s_states = %lld: an inner loop has %lld steps (unroll_steps), and no more "
-                       "states to keep",
+                       "[%s] %s_states = %lld: an inner loop has only %lld steps (unroll_steps), and so no more states",
                        lower->name, method, states, steps);
     return BT_OK;
 }
@@ -348,13 +348,12 @@ static void leave_out(const bt_problem *lower, bt_text *text)
     const char *method = lower->settings->method->name;
     long long steps = bt_unrolled_setting(lower, "steps");
     if (steps)
-        bt_text_add(text, "; %s, %s: it goes back through the last steps only, at most %lld", lower->name, method,
+        bt_text_add(text, "; %s, %s: it differentiates through the last steps only, at most %lld", lower->name, method,
                     steps);
     if (!bt_unrolled_multiplies(lower))
         bt_text_add(text, "; %s, %s: gradients count as constants (%s_second_order = 0)", lower->name, method, method);
     if (lower->child_count)
-        bt_text_add(text, "; %s has lower levels of its own: what of its steps comes through them is left out",
-                    lower->name);
+        bt_text_add(text, "; %s has lower levels of its own: what its steps get through them is left out", lower->name);
 }
 
 const bt_solver_def bt_solver_unrolled = {

@@ -40,7 +40,7 @@ static const struct {
     [BT_UNSEEN_GRAD] = {"grad_callback", has_grad_callback, ""},
     [BT_UNSEEN_NORM] = {"gradient_clipping", clips_norm, " (where it still acts when the inner loop ends)"},
     [BT_UNSEEN_VALUE] = {"gradient_clipping_value", clips_values, " (where it still acts when the inner loop ends)"},
-    [BT_UNSEEN_DECAY] = {"weight_decay", decays, " (in the loss it is seen)"},
+    [BT_UNSEEN_DECAY] = {"weight_decay", decays, " (as a term of the loss it is included)"},
 };
 
 unsigned bt_unseen(const bt_problem *lower)
@@ -72,10 +72,10 @@ void bt_unseen_warn(bt_problem *lower)
     lower->told_unseen = true;
     bt_unseen_list(which, true, &list);
     bt_warn(lower->context,
-            "%s: type = %s takes it for solved where the gradient of its loss is 0, and leaves out what its steps do "
-            "besides: %s; %s, or take type = itd, which sees it",
+            "%s: type = %s assumes that the gradient of its loss is 0 at its solution, and leaves out these parts of "
+            "its steps: %s; %s, or use type = itd, which includes them",
             lower->name, lower->settings->method->name, bt_text_get(&list), bt_unseen_cure);
     bt_text_free(&list);
 }
 
-const char bt_unseen_cure[] = "say by a condition what holds at its solution (bt_projected_condition)";
+const char bt_unseen_cure[] = "state what holds at its solution with a condition (bt_projected_condition)";

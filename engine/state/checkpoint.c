@@ -65,9 +65,9 @@ static void warn_of_machine(bt_context *context, json_t *record)
     char now[256];
     bt_context_backend(context, now);
     if (was && strcmp(was, now) != 0)
-        bt_warn(context, "the checkpoint was written with %s, and this is %s: the last digits may differ", was, now);
+        bt_warn(context, "the checkpoint was written with %s, but this is %s: the last digits may differ", was, now);
     if (version && strcmp(version, BT_VERSION) != 0)
-        bt_warn(context, "the checkpoint was written by version %s, and this is %s: the last digits may differ",
+        bt_warn(context, "the checkpoint was written by version %s, but this is %s: the last digits may differ",
                 version, BT_VERSION);
 }
 
@@ -86,7 +86,7 @@ static bt_status warn_of_cosines(bt_context *context, json_t *record)
         if (scheduler->t_max == then && now > then)
             bt_warn(context,
                     "[%s] scheduler = cosine: scheduler_t_max is %lld, which was the end of the run: its rate rises "
-                    "again after as many updates",
+                    "again over as many updates",
                     context->problems[i]->name, (long long)then);
     }
     return BT_OK;
@@ -114,7 +114,7 @@ static bt_status restore(bt_context *context, const bt_checkpoint_content *check
     return BT_OK;
 }
 
-/* taking: "going on from". */
+/* taking: "continuing from". */
 static bt_status open_told(bt_context *context, const char *folder, const char *name, const char *taking,
                            bt_checkpoint_content *checkpoint)
 {
@@ -131,7 +131,7 @@ bt_status bt_checkpoint_load(bt_context *context, const char *folder, const char
     bt_checkpoint_content checkpoint;
     bt_tensor_list memory = {0}, variables = {0};
     *lengths = bt_log_nothing;
-    BT_TRY(open_told(context, folder, name, "going on from", &checkpoint));
+    BT_TRY(open_told(context, folder, name, "continuing from", &checkpoint));
     bt_status status = bt_record_check(context, checkpoint.record);
     if (status == BT_OK)
         status = bt_keep_error(context, restore(context, &checkpoint, &memory, &variables));

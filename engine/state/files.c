@@ -83,7 +83,7 @@ bt_status bt_checkpoint_write(const char *folder, const char *name, int64_t step
     if (inside && mkdir(inside, 0777) == 0)
         bt_folder_sync(folder);
     else if (inside && errno != EEXIST)
-        status = bt_fail(BT_ERROR_FILE, "%s cannot be made: %s", inside, strerror(errno));
+        status = bt_fail(BT_ERROR_FILE, "%s cannot be created: %s", inside, strerror(errno));
     if (status == BT_OK)
         status = write_both(inside, name, step, list, record);
     bt_free(inside);
@@ -152,13 +152,14 @@ static bt_status check_record(json_t *record, const char *path, int64_t step)
     json_int_t bytes, number;
     if (json_unpack(record, "{s:s, s:s, s:I, s:{s:I, s:s}}", "format", &format, "version", &version, "step", &number,
                     "tensors", "bytes", &bytes, "hash", &tensors) != 0)
-        return damaged(path, "it lacks what every checkpoint has");
+        return damaged(path, "it lacks something that every checkpoint has");
     if (strcmp(format, FORMAT) != 0)
         return bt_fail(BT_ERROR_FILE,
-                       "%s was written by version %s, in another format (`%s`) than the one that this program, of "
-                       "version %s, goes on from (`" FORMAT "`): go on with the program that wrote it, or start a new "
-                       "run from its parameters, by three keys of each problem: `weights = %.*s.safetensors`, "
-                       "`weights_layout = plain`, `weights_names = PROBLEM.* > *`",
+                       "%s was written by version %s in another format (`%s`) than the one that this program, version "
+                       "%s, can continue from (`" FORMAT
+                       "`): continue with the program that wrote it, or start a new run from its parameters, with "
+                       "three keys per problem: `weights = %.*s.safetensors`, `weights_layout = plain`, `weights_names "
+                       "= PROBLEM.* > *`",
                        path, version, format, BT_VERSION, (int)(strlen(path) - strlen(".json")), path);
     return step < 0 || number == step ? BT_OK : damaged(path, "it is of another step than its name says");
 }
@@ -169,7 +170,7 @@ static bt_status parse_record(const char *path, const char *text, size_t size, j
     json_error_t error;
     make_tail(tail, text, size < TAIL ? 0 : size - TAIL);
     if (size < TAIL || memcmp(text + size - TAIL, tail, TAIL) != 0)
-        return damaged(path, "its content is not what was written (its hash differs)");
+        return damaged(path, "its content has changed since it was written (its hash differs)");
     *record = json_loadb(text, size, JSON_REJECT_DUPLICATES, &error);
     return *record ? BT_OK : bt_fail(BT_ERROR_FILE, "%s is damaged: line %d: %s", path, error.line, error.text);
 }
@@ -218,12 +219,12 @@ static bt_status read_tensors(const char *path, bt_checkpoint_content *checkpoin
     char found[17], why[128];
     BT_TRY(bt_file_read(path, &checkpoint->data, &size));
     json_unpack(checkpoint->record, "{s:{s:I, s:s}}", "tensors", "bytes", &bytes, "hash", &hash);
-    snprintf(why, sizeof why, "it has %zu bytes, and had %lld", size, (long long)bytes);
+    snprintf(why, sizeof why, "it has %zu bytes, but had %lld", size, (long long)bytes);
     if (bytes < 0 || (uint64_t)bytes != size)
         return damaged(path, why);
     hex(found, bt_file_sum_of(checkpoint->data, size).hash);
     if (strcmp(found, hash) != 0)
-        return damaged(path, "its content is not what was written (its hash differs)");
+        return damaged(path, "its content has changed since it was written (its hash differs)");
     return bt_safetensors_parse(path, checkpoint->data, size, &checkpoint->tensors);
 }
 
@@ -234,7 +235,7 @@ static bt_status check_metrics(const char *folder, const json_t *record)
     const int64_t now = bt_log_lengths_of(folder).bytes[BT_SINK_JSONL];
     if (now >= was)
         return BT_OK;
-    return bt_fail(BT_ERROR_FILE, "%s/metrics.jsonl has %lld bytes, and had %lld", folder,
+    return bt_fail(BT_ERROR_FILE, "%s/metrics.jsonl has %lld bytes, but had %lld", folder,
                    (long long)(now < 0 ? 0 : now), (long long)was);
 }
 

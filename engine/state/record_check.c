@@ -8,7 +8,7 @@
 
 bt_status bt_record_malformed(const char *what)
 {
-    return bt_fail(BT_ERROR_FILE, "the checkpoint's record is not what this version writes: %s", what);
+    return bt_fail(BT_ERROR_FILE, "the checkpoint's record is not in the form that this version writes: %s", what);
 }
 
 static bt_status check_problems(bt_context *context, json_t *problems)
@@ -21,8 +21,8 @@ static bt_status check_problems(bt_context *context, json_t *problems)
     same = same && strcmp(bt_text_get(&was), bt_text_get(&now)) == 0;
     bt_status status = BT_OK;
     if (!same)
-        status = bt_fail(BT_ERROR_CONFIG, "the checkpoint is of the problems %s; this run has %s", bt_text_get(&was),
-                         bt_text_get(&now));
+        status = bt_fail(BT_ERROR_CONFIG, "the checkpoint is of the problems %s, but this run has %s",
+                         bt_text_get(&was), bt_text_get(&now));
     bt_text_free(&was);
     bt_text_free(&now);
     return status;
@@ -114,11 +114,11 @@ static bt_status check_data(const bt_problem *problem, json_t *record)
     json_int_t batches;
     json_t *was;
     if (json_unpack(record, "{s:I, s:o}", "batches_per_epoch", &batches, "data", &was) != 0 || !json_is_object(was))
-        return bt_record_malformed("what it says of the training data");
+        return bt_record_malformed("its record of the training data");
     if (batches != bt_record_batches(problem))
         return bt_fail(
             BT_ERROR_CONFIG,
-            "%s: the checkpoint is of a run with other training data: an epoch was %lld batches long, is %lld",
+            "%s: the checkpoint is of a run with other training data: an epoch was %lld batches long, and is now %lld",
             problem->name, (long long)batches, (long long)bt_record_batches(problem));
     bt_text text = {0};
     json_t *now = bt_record_data(problem);

@@ -80,7 +80,7 @@ static bt_status restore_numbers(bt_context *context, const bt_problem *problem,
         return bt_fail(BT_ERROR_CONFIG, "%s: the checkpoint has %zu numbers, but this run knows only %zu of them",
                        owner(problem), json_object_size(numbers), known);
     if (problem && problem->calls >= problem->settings->meta_batch)
-        return bt_record_malformed("calls: more than a meta-batch has");
+        return bt_record_malformed("calls: there are more than a meta-batch has");
     return BT_OK;
 }
 
@@ -146,7 +146,7 @@ static bt_status restore_metric(bt_context *context, json_t *record, int place)
             context->metrics[place] = row;
             return BT_OK;
         }
-    return bt_record_malformed("metrics: one occurs twice");
+    return bt_record_malformed("metrics: one of them occurs twice");
 }
 
 /* Streams go by numbers, and change some while they draw: these come before them, and once more behind. */

@@ -60,14 +60,14 @@ static bt_status too_small(const bt_context *context, const bt_phase *phase, con
 {
     char least[32], kept[32], live[32], worst[256] = "";
     if (bt_phase_extra(phase) > 0)
-        snprintf(worst, sizeof worst, ", where all that can be is computed again (%.1f times the work)",
+        snprintf(worst, sizeof worst, ", where everything that can be recomputed is (%.1f times the work)",
                  1 + bt_phase_extra(phase));
     bt_text text = {0};
     if (limit->kept)
         bt_text_add(&text, "%s kept for the whole run, ", bt_bytes_text(kept, limit->kept));
     const bt_section_kind kind = strcmp(limit->section, "engine") == 0 ? BT_SECTION_ENGINE : BT_SECTION_PROBLEM;
     bt_status status =
-        bt_fail(BT_ERROR_CONFIG, "%s: the least plan found needs %zuB (%s): %s%s live at the worst moment of %s, %s%s",
+        bt_fail(BT_ERROR_CONFIG, "%s: the smallest plan found needs %zuB (%s): %s%s live at the peak of %s, %s%s",
                 bt_config_departs(context->config, limit->section, bt_key_find(kind, limit->key)),
                 phase->arena + limit->kept, bt_bytes_text(least, phase->arena + limit->kept), bt_text_get(&text),
                 bt_bytes_text(live, phase->arena), phase->owner, phase->name, worst);

@@ -90,7 +90,7 @@ static bt_status ask(bt_problem *self, bt_request call, const char *function)
     if (!self || self->missing)
         return bt_fail(BT_ERROR_ARGUMENT, "%s: no such problem", function);
     if (bt_trace_now())
-        return bt_fail(BT_ERROR_ARGUMENT, "%s is for the host, not for traced callbacks", function);
+        return bt_fail(BT_ERROR_ARGUMENT, "%s is for the host, and cannot be called in a traced callback", function);
     if (bt_stage_now(self->context) != BT_STAGE_FAILED && bt_error_status() != BT_OK)
         return bt_error_status(); /* that of another call, until bt_error_clear */
     return bt_context_may(self->context, call, function);
@@ -142,7 +142,7 @@ static bt_status evaluate(bt_problem *self, bt_step_fn *fn, const bt_batch *batc
     bt_instance *instance = self->context->instance;
     bt_aside aside;
     if (!fn || !result.data)
-        return bt_fail(BT_ERROR_ARGUMENT, "bt_eval: a %s is needed", fn ? "place for the result" : "function");
+        return bt_fail(BT_ERROR_ARGUMENT, "bt_eval: the %s is NULL", fn ? "place for the result" : "function");
     BT_TRY(bt_update_scalars(self->context)); /* before the look-up: it may make programs anew */
     BT_TRY(bt_instance_set_aside(instance, &aside));
     bool begun = begin_work(self->context, BT_STAGE_PROGRAM);
@@ -163,7 +163,7 @@ static bt_status check_room(const bt_problem *problem, bt_array result)
     int64_t total = bt_params_elements(problem), room = result.data ? bt_array_count(result) : 0;
     if (room == total)
         return BT_OK;
-    return bt_fail(BT_ERROR_SHAPE, "bt_hypergradient: %s has %lld parameters, the result has room for %lld",
+    return bt_fail(BT_ERROR_SHAPE, "bt_hypergradient: %s has %lld parameters, but the result has room for %lld",
                    problem->name, (long long)total, (long long)room);
 }
 
@@ -199,8 +199,8 @@ static bt_status check_steps(const bt_problem *self)
     if (!still || (moved && !child))
         return BT_OK;
     return bt_fail(BT_ERROR_ARGUMENT,
-                   "bt_hypergradient: %s goes back through the steps that %s has made since the last step of %s (type "
-                   "= %s), and there are none: ask after a step of %s, as in its epoch_callback",
+                   "bt_hypergradient: %s differentiates through the steps that %s has made since the last step of %s "
+                   "(type = %s), and there are none: ask after a step of %s, as in its epoch_callback",
                    self->name, still->name, self->name, still->settings->method->name, still->name);
 }
 

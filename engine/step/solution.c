@@ -41,12 +41,12 @@ static bt_status check(const bt_problem *upper, const wanted *w)
                        w->lower->name);
     if (!found->solver->x && !w->adjoint)
         return bt_fail(BT_ERROR_ARGUMENT,
-                       "%s: type = %s goes back through the steps of %s, and has no x: ask for its adjoint",
+                       "%s: type = %s differentiates through the steps of %s, and has no x: ask for its adjoint",
                        upper->name, w->lower->settings->method->name, w->lower->name);
     int64_t room = bt_array_count(w->result), due = bt_array_count(bt_var_array(found->adjoint.flat));
     if (w->result.data && room == due)
         return BT_OK;
-    return bt_fail(BT_ERROR_SHAPE, "%s has %lld parameters, the result has room for %lld", w->lower->name,
+    return bt_fail(BT_ERROR_SHAPE, "%s has %lld parameters, but the result has room for %lld", w->lower->name,
                    (long long)due, (long long)(w->result.data ? room : 0));
 }
 

@@ -5,8 +5,7 @@
 
 #include "engine/solve/solve.h"
 
-typedef struct bt_update_part { /* a part of the block that is updated in one go: parameters of a group, or one of them
-                                 */
+typedef struct bt_update_part { /* a part of the block that is updated in one go: of a group, or one parameter */
     int group;
     const char *name;
     bt_var *param, *grad, *slots[BT_MAX_ITEMS];
@@ -48,8 +47,8 @@ typedef struct bt_eval_cache { /* bt_eval: one compiled function for each (fn, s
 
 /* ---- compile.c ---- */
 
-/* The phases of every level, within budgets, in the place of those that there are. Automatic spacings get wider where a
- * budget asks for it, and never closer again; spaced: they stay. */
+/* Builds the phases of every level again, within budgets. Automatic spacings grow if a budget needs it, and never
+ * shrink again; spaced: they do not change. */
 bt_status bt_levels_compile(bt_context *context);
 bt_status bt_levels_compile_spaced(bt_context *context);
 bt_status bt_levels_plan(bt_context *context);   /* likewise, whatever the budgets; lower levels first */
@@ -60,7 +59,7 @@ bt_status bt_update_scalars(bt_context *context); /* host scalars; static ints, 
 /* ---- budget.c ---- */
 
 bool bt_budget_any(const bt_context *context); /* programs that are apart (context.h), those of a check, have none */
-bt_status bt_budget_fit(const bt_context *context); /* phases that do not fit are made to, as far as they can be */
+bt_status bt_budget_fit(const bt_context *context); /* phases that do not fit are made to fit as far as possible */
 size_t bt_budget_over(const bt_context *context, const bt_phase *phase); /* bytes that it needs beyond its budget */
 typedef struct bt_tight { /* the phase that is furthest from its budget */
     size_t over;          /* bytes that it needs beyond it; 0: all fit */
@@ -88,7 +87,7 @@ bt_status bt_joined_build(bt_problem *upper, bt_graph *const *gradients);
 
 /* ---- gradient.c ---- */
 
-/* problem->gradients like bt_params, as they are after a run: 0 where no update follows them. */
+/* problem->gradients like bt_params, as they are after a run: 0 if no update follows them. */
 bt_status bt_gradient_read(const bt_problem *problem, bt_array to);
 
 /* ---- start.c: how an inner loop begins ---- */
@@ -113,7 +112,7 @@ bt_status bt_step_call(bt_problem *problem, bool *updated); /* the gradient; the
 /* ---- questions.c ---- */
 
 void bt_questions_free(bt_problem *self);
-/* What a step of the problem would have: `answer` makes a part of one, and everything that this moves is put back. */
+/* What a step of the problem would have: `answer` runs a part of one, and everything that this changes is restored. */
 typedef bt_status bt_answer_fn(bt_problem *self, void *user);
 bt_status bt_question(bt_problem *self, bt_answer_fn *answer, void *user);
 /* Such a question may be asked now, between two steps; else an error that names the function. */

@@ -18,13 +18,13 @@ static void warn_unreached(bt_problem *problem)
         bt_text_add(&names, " and %d more", count - NAMED);
     if (count)
         bt_warn(problem->context,
-                "%s: its loss does not use the parameters of %s: nothing of its hypergradient passes there",
+                "%s: its loss does not use the parameters of %s, so no part of its hypergradient comes through them",
                 problem->name, bt_text_get(&names));
     bt_text_free(&names);
     if (!step->site.reached && count < step->site.solve_count)
         bt_warn(problem->context,
-                "%s: no lower problem's gradient uses its parameters: its hypergradient is the direct gradient "
-                "of its own loss alone",
+                "%s: no lower problem's gradient uses its parameters: its hypergradient is only the direct gradient of "
+                "its own loss",
                 problem->name);
 }
 
@@ -37,7 +37,7 @@ static void warn_still(bt_problem *problem)
     for (int g = 0; still && g < optimizer->group_count; g++)
         still = optimizer->groups[g].values[lr] == 0;
     if (still)
-        bt_warn(problem->context, "%s: lr = 0: its parameters stay as they are", problem->name);
+        bt_warn(problem->context, "%s: lr = 0: its parameters do not change", problem->name);
 }
 
 /* A level that nothing could teach: its own loss uses none of its parameters, and no hypergradient comes to them. */
@@ -56,8 +56,8 @@ static bt_status check_taught(const bt_problem *problem)
         const bt_problem *lower = step->site.solves[q].problem;
         if (lower->def->start && !lower->settings->method->unrolls)
             return bt_fail(BT_ERROR_CONFIG,
-                           "%s: its gradient is zero: type = %s of %s sees only what the loss of %s uses, not what its "
-                           "start does: use type = itd, or add the distance from the start to the loss",
+                           "%s: its gradient is zero: type = %s of %s includes only what the loss of %s uses, not what "
+                           "its start does: use type = itd, or add the distance from the start to the loss",
                            problem->name, lower->settings->method->name, lower->name, lower->name);
     }
     for (int i = 0; i < problem->context->problem_count; i++) {
@@ -68,13 +68,13 @@ static bt_status check_taught(const bt_problem *problem)
         if (solver->multiplies && !solver->multiplies(lower))
             return bt_fail(BT_ERROR_CONFIG,
                            "%s: its gradient is zero: its loss does not use its parameters, and [%s] %s_second_order = "
-                           "false counts the gradients of %s, which may use them, as constants: true is the default",
+                           "false treats the gradients of %s, which may use them, as constants: use true, the default",
                            problem->name, lower->name, lower->settings->method->name, lower->name);
         if (bt_is_constant(lower))
             return bt_fail(
                 BT_ERROR_CONFIG,
-                "%s: its gradient is zero: its loss does not use its parameters, and [%s] type = none counts "
-                "the solution of %s, which uses them, as a constant: take another type, such as darts",
+                "%s: its gradient is zero: its loss does not use its parameters, and [%s] type = none treats the "
+                "solution of %s, which uses them, as a constant: use another type, such as darts",
                 problem->name, lower->name, lower->name);
     }
     return bt_fail(BT_ERROR_CONFIG,
@@ -97,8 +97,8 @@ bt_status bt_check_used(bt_problem *problem)
     for (int64_t i = 0; i < module->param_count && !problem->settings->allow_unused; i++)
         if (problem->trainable[i] && !problem->used[i])
             return bt_fail(BT_ERROR_CONFIG,
-                           "%s: the loss does not use the parameter %s, and allow_unused = false: use it, freeze it "
-                           "(trainable), or allow it",
+                           "%s: the loss does not use the parameter %s, and allow_unused = false: use the parameter, "
+                           "freeze it (trainable), or set allow_unused = true",
                            problem->name, module->params[i]->path);
     return BT_OK;
 }

@@ -36,13 +36,13 @@ static void check(const bt_tracing *tracing, const bt_tensor *n)
     char shape[256];
     const bt_var *moving;
     if (bt_tensor_count(n) != 1)
-        bt_trace_poison(BT_ERROR_SHAPE, "bt_loss_count: found a count of shape %s, expected a scalar: take bt_sum",
+        bt_trace_poison(BT_ERROR_SHAPE, "bt_loss_count: found a count of shape %s, expected a scalar: use bt_sum",
                         bt_shape_text(shape, n->rank, n->dims));
     else if (tracing->weight)
-        bt_trace_poison(BT_ERROR_ARGUMENT, "bt_loss_count: called twice for one loss; the first count stays");
+        bt_trace_poison(BT_ERROR_ARGUMENT, "bt_loss_count: called twice for one loss; the first count is kept");
     else if (tracing->logs)
-        bt_trace_poison(BT_ERROR_ARGUMENT, "bt_loss_count: called behind a bt_metric, which counts by it, too: call it "
-                                           "before");
+        bt_trace_poison(BT_ERROR_ARGUMENT, "bt_loss_count: called after a bt_metric, which also uses the count: call "
+                                           "it before");
     else if ((moving = find_moving(n)) != NULL)
         bt_trace_poison(BT_ERROR_ARGUMENT,
                         "bt_loss_count: the count depends on `%s`, which changes in training, but a count is not "
@@ -55,7 +55,7 @@ void bt_loss_count_(bt_problem *self, bt_tensor *n)
     bt_trace *trace = bt_trace_now();
     bt_tracing *tracing = trace ? trace->context : NULL;
     if (!self || !tracing) {
-        bt_trace_poison(BT_ERROR_ARGUMENT, "bt_loss_count: a problem and a trace of the engine are needed");
+        bt_trace_poison(BT_ERROR_ARGUMENT, "bt_loss_count: call it with a problem, inside a traced callback");
         return;
     }
     if (self->missing || !tracing->of_loss || tracing->problem != self)

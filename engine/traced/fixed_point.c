@@ -42,7 +42,7 @@ static bt_tensor *gradient(const step *s, bt_tensor **at)
     bt_tensor *loss = parts ? s->loss(s->problem, s->batch) : NULL;
     overlay(s->problem, s->own);
     if (bt_poisoned(loss))
-        return bt_trace_poison(BT_ERROR_ARGUMENT, "bt_projected_condition: the loss is missing");
+        return bt_trace_poison(BT_ERROR_ARGUMENT, "bt_projected_condition: the loss is NULL");
     if (bt_tensor_count(loss) != 1 || !bt_dtype_floats(loss->dtype)) {
         char shape[256];
         return bt_trace_poison(BT_ERROR_SHAPE, "bt_projected_condition: the loss must be a scalar, found %s",
@@ -106,8 +106,8 @@ bt_tensor *bt_projected_condition(bt_problem *self, const bt_batch *batch, bt_st
         return bt_trace_poison(BT_ERROR_ARGUMENT, "bt_projected_condition is for traced callbacks of a problem");
     if (!loss || !project || !(size > 0) || !isfinite(size))
         return bt_trace_poison(BT_ERROR_ARGUMENT, "bt_projected_condition: %s",
-                               loss && project ? "the size of the step must be above 0"
-                                               : "a loss and a projection are needed");
+                               loss && project ? "the step size must be above 0"
+                                               : "the loss and the projection must not be NULL");
     step s = {self, batch, loss, size, project, bt_graph_list(trace->graph, self->module->param_count)};
     if (!s.own)
         return trace->graph->poison;

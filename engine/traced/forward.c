@@ -116,7 +116,7 @@ bool bt_heard_begin(bt_problem *problem, bt_tensor *const *in, bt_tensor **stand
     while (in && in[count])
         count++;
     if (count > BT_MAX_ITEMS)
-        bt_trace_poison(BT_ERROR_UNSUPPORTED, "a network of more than %d inputs", BT_MAX_ITEMS);
+        bt_trace_poison(BT_ERROR_UNSUPPORTED, "a network with more than %d inputs", BT_MAX_ITEMS);
     count = count > BT_MAX_ITEMS ? BT_MAX_ITEMS : count;
     for (int i = 0; i < count; i++)
         heard->counted |= !bt_poisoned(in[i]) && in[i]->batch_axis >= 0 && depends(heard, in[i]);
@@ -193,8 +193,8 @@ bt_status bt_hear(bt_heard *heard)
     if (status != BT_OK || heard->graph)
         return status;
     return bt_fail(BT_ERROR_CONFIG,
-                   "no step of the run calls bt_forward(%s, ...), which would say what its network takes; "
-                   "NAME.safetensors takes its parameters alone",
+                   "no step of the run calls bt_forward(%s, ...), which would show the network's inputs; "
+                   "NAME.safetensors needs only its parameters",
                    heard->problem->name);
 }
 

@@ -4,8 +4,8 @@
 
 #include "engine/level/level.h"
 
-/* The first call of bt_forward(problem, ...) in a step, in mode BT_VALID: what it is given of the batch is read from
- * variables instead, which have so many examples; all else belongs to the network. */
+/* The first call of bt_forward(problem, ...) in a step, in mode BT_VALID. Its inputs from the batch are read from
+ * variables instead, with so many examples; everything else belongs to the network. */
 typedef struct bt_heard {
     bt_problem *problem;
     int64_t examples;
@@ -22,8 +22,8 @@ typedef struct bt_heard {
  * training steps of the others. BT_ERROR_CONFIG: none of them calls it. To be freed in any case. */
 bt_status bt_hear(bt_heard *heard);
 void bt_heard_free(bt_heard *heard);
-/* peer.c: whether the call in hand is that one; `stands`, with room for BT_MAX_ITEMS and a NULL: what takes the place
- * of its inputs. Then its result is told. */
+/* peer.c: whether the present call is that one; `stands`, with room for BT_MAX_ITEMS and a NULL: what replaces its
+ * inputs. Then its result is passed on. */
 bool bt_heard_begin(bt_problem *problem, bt_tensor *const *in, bt_tensor **stands);
 void bt_heard_end(bt_problem *problem, bt_tensor *out);
 

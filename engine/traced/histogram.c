@@ -56,7 +56,7 @@ void bt_histogram(bt_problem *self, const char *name, bt_tensor *value)
     bt_trace *trace = bt_trace_now();
     const bt_tracing *tracing = trace ? trace->context : NULL;
     if (!self || !name || !*name || !tracing) {
-        bt_trace_poison(BT_ERROR_ARGUMENT, "bt_histogram: a problem, a name and a trace of the engine are needed");
+        bt_trace_poison(BT_ERROR_ARGUMENT, "bt_histogram: call it with a problem and a name, inside a traced callback");
         return;
     }
     if (!self->missing && !value)

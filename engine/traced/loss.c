@@ -37,7 +37,7 @@ bt_tensor *bt_problem_loss(bt_problem *problem, const bt_batch *batch, bt_mode m
         char shape[256];
         return bt_trace_poison(BT_ERROR_SHAPE, "%s must return a scalar of floating numbers, found %s%s%s", callback,
                                bt_dtype_name(loss->dtype), bt_shape_text(shape, loss->rank, loss->dims),
-                               loss->batch_axis >= 0 ? "; losses have one value per example: take bt_mean" : "");
+                               loss->batch_axis >= 0 ? "; losses have one value per example: use bt_mean" : "");
     }
     if (loss->rank)
         loss = (bt_reshape)(loss, (const int64_t[]){BT_END});

@@ -68,8 +68,8 @@ static bool may_log(const bt_trace *trace, const bt_problem *self, const char *n
     const bt_metric_row *row = known(self, name, valid);
     if (bt_metric_is_taken(self, name, valid))
         bt_trace_poison(BT_ERROR_ARGUMENT,
-                        "bt_metric: %s.%s%s is what %s returns, and this would be averaged into it; choose another "
-                        "name than `%s`",
+                        "bt_metric: %s.%s%s is what %s returns, and this value would be averaged into it; choose "
+                        "another name than `%s`",
                         self->name, before, name, valid ? "validation_step" : "training_step", name);
     else if (row && row->histogram)
         bt_trace_poison(BT_ERROR_ARGUMENT, "bt_metric: %s is a histogram (bt_histogram); choose another name than `%s`",
@@ -77,7 +77,7 @@ static bool may_log(const bt_trace *trace, const bt_problem *self, const char *n
     else if (use != BT_METRIC_MEAN && row && bt_graph_assigned(trace->graph, row->sum)) /* by this trace */
         bt_trace_poison(BT_ERROR_ARGUMENT,
                         "bt_metric: %s.%s%s is logged twice in one trace, and the values would be averaged; choose "
-                        "another name than `%s`, or, where their mean is meant, say so: bt_metric(..., BT_METRIC_MEAN)",
+                        "another name than `%s` or, if you want their mean, say so: bt_metric(..., BT_METRIC_MEAN)",
                         self->name, before, name, name);
     else
         return true;
@@ -88,7 +88,7 @@ void bt_metric_use_tensor_(bt_problem *self, const char *name, bt_tensor *value,
 {
     bt_trace *trace = bt_trace_now();
     if (!self || !name || !trace || !trace->context) {
-        bt_trace_poison(BT_ERROR_ARGUMENT, "bt_metric: a problem, a name and a trace of the engine are needed");
+        bt_trace_poison(BT_ERROR_ARGUMENT, "bt_metric: call it with a problem and a name, inside a traced callback");
         return;
     }
     if (!self->missing && !value)

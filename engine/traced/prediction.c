@@ -33,7 +33,8 @@ static bt_status add(bt_tracing *tracing, const bt_problem *owner, const char *n
     const bool own = owner == tracing->problem;
     bt_captured *item = &capture->items[capture->count];
     if (capture->count == BT_CAPTURE_ITEMS)
-        return bt_fail(BT_ERROR_ARGUMENT, "%s: more than %d values of each example", owner->name, BT_CAPTURE_ITEMS);
+        return bt_fail(BT_ERROR_ARGUMENT, "%s: there are more than %d values per example", owner->name,
+                       BT_CAPTURE_ITEMS);
     int length = snprintf(item->name, sizeof item->name, "%s%s%s", own ? "" : owner->name, own ? "" : ".", name);
     if (length < 0 || length >= (int)sizeof item->name)
         return bt_fail(BT_ERROR_ARGUMENT, "%s: the name \"%.40s...\" is too long", owner->name, name);
@@ -61,7 +62,8 @@ void bt_prediction(bt_problem *self, const char *name, bt_tensor *value)
     bt_tracing *tracing = trace ? trace->context : NULL;
     char shape[256];
     if (!self || !name || !*name || !tracing) {
-        bt_trace_poison(BT_ERROR_ARGUMENT, "bt_prediction: a problem, a name and a trace of the engine are needed");
+        bt_trace_poison(BT_ERROR_ARGUMENT, "bt_prediction: call it with a problem and a name, inside a traced "
+                                           "callback");
         return;
     }
     if (!self->missing && !value)
@@ -78,7 +80,7 @@ void bt_prediction(bt_problem *self, const char *name, bt_tensor *value)
         return;
     bt_captured *known = find(tracing->context->capture, name);
     if (known && !known->metric)
-        bt_trace_poison(BT_ERROR_ARGUMENT, "bt_prediction: there are two called `%s`", name);
+        bt_trace_poison(BT_ERROR_ARGUMENT, "bt_prediction: two predictions are called `%s`", name);
     else if (!known)
         add(tracing, self, name, value, false);
 }

@@ -36,7 +36,7 @@ bt_graph *bt_loss_trace(bt_problem *problem, const bt_micro *micro, bt_trace_kin
 
 /* ---- callback.c: the callbacks of a problem, each called once for each shape of batch ---- */
 
-/* What a callback, of a BT_PURE_ kind, has recorded. The problem keeps it while its programs stay as they are. */
+/* What a callback, of a BT_PURE_ kind, has recorded. The problem keeps it as long as its programs do not change. */
 typedef struct bt_traced {
     bt_graph *graph;  /* with the effects that may be kept (bt_keep_effects), and without derivatives of the value */
     bt_tensor *value; /* what the callback has returned; of an update NULL */
@@ -53,7 +53,7 @@ bt_graph *bt_traced_again(bt_problem *problem, int kind); /* the callback is cal
 void bt_traced_free(bt_problem *problem);
 
 typedef struct bt_recording { /* how it takes part in another trace */
-    bool assigns, wide;       /* what it assigns is assigned; all is in f32, whatever the levels' precision */
+    bool assigns, wide;       /* what it assigns is assigned; everything is in f32, whatever the levels' precision */
     bt_tensor *const *detached;
     bt_tensor ***map; /* transform/splice.h; NULL: not wanted */
 } bt_recording;
@@ -86,7 +86,7 @@ typedef struct bt_product_request {
     bool wants_self, repeated; /* g_w^T x; by a method that takes many, each of what the one before gave */
     bt_problem **others;       /* whose g_lambda^T x are wanted */
     int other_count;
-    bool of_steps;      /* of the gradient that steps follow, where the lower problem has another condition, too */
+    bool of_steps;      /* of the gradient that steps follow, even if the lower problem has another condition */
     double penalty;     /* of a value function; 0: the second-order product */
     bt_loss upper;      /* with a penalty: the loss whose gradient moves along */
     bt_tensor *self;    /* result: a vector */
@@ -132,15 +132,15 @@ typedef struct bt_capture {
 } bt_capture;
 
 bool bt_capture_metric(const bt_problem *owner, const char *name, bt_tensor *value); /* false: nobody asks */
-/* For bt_eval: fills the capture, and gives the validation's loss; or F64 [n, sum of the widths]. */
+/* For bt_eval: fills the capture, and returns the validation's loss; or F64 [n, sum of the widths]. */
 bt_tensor *bt_capture_probe(bt_problem *problem, const bt_batch *batch);
 bt_tensor *bt_capture_table(bt_problem *problem, const bt_batch *batch);
 
 /* ---- purity.c ---- */
 
 const char *bt_pure_name(const bt_problem *problem, int kind); /* of a BT_PURE_ kind, for messages */
-/* Fails where a callback, traced again after so many times ("step"), has recorded another graph, which is freed (NULL:
- * the trace has failed). */
+/* Fails if a callback, traced again after so many times ("step"), has recorded another graph, which is freed (NULL: the
+ * trace has failed). */
 bt_status bt_check_same(const bt_problem *problem, const char *callback, const bt_graph *first, bt_graph *again,
                         const char *times, int64_t time);
 

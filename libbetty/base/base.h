@@ -62,11 +62,12 @@ void bt_text_free(bt_text *text);
 const char *bt_text_get(const bt_text *text); /* never NULL */
 
 /* The next word of a list with separators (',' or '|'), without the blanks around it; NULL after the last. Empty words
- * have length 0. Start with *list at the text. */
+ * have length 0. Start with *list at the beginning of the text. */
 const char *bt_word_next(const char **list, char separator, size_t *length);
 
-/* Whether the pattern, of so many characters, is the whole name; * stands for any text, as short as can be, ? for any
- * character. parts, with room for `most`, may be NULL: what each * stands for; *count: how many there are. */
+/* Whether the pattern, which has so many characters, matches the whole name; * stands for any text, as short as
+ * possible, ? for any character. parts, with room for `most`, may be NULL: what each * stands for; *count: how many
+ * there are. */
 typedef struct bt_star {
     const char *text;
     size_t length;
@@ -75,19 +76,19 @@ bool bt_match(const char *pattern, size_t length, const char *name, bt_star *par
 /* Does `name` ("layer2.0.weight") match one of the patterns, by commas ("layer0.*, *.bias")? */
 bool bt_pattern_match(const char *patterns, const char *name);
 
-/* The entry of the list (ends with NULL) that is nearest to `word` by edits; NULL if none is near. */
+/* The entry of the list (ends with NULL) that is closest to `word` by edits; NULL if none is close. */
 const char *bt_nearest(const char *word, const char *const *list);
 
 /* "48 B", "1.9 KiB", "20.0 MiB" into a buffer of at least 32. */
 const char *bt_bytes_text(char *buffer, size_t bytes);
 
-/* How many bytes the first character of a text has; 0: it is none of UTF-8, or the text is at its end. A name of C code
- * that a checkpoint keeps must be UTF-8: files of JSON hold nothing else. */
+/* How many bytes the first character of a text has; 0: it is not UTF-8, or the text is at its end. A name in C code
+ * that a checkpoint keeps must be UTF-8, because JSON files can contain nothing else. */
 size_t bt_utf8_bytes(const char *text);
 bool bt_is_utf8(const char *text);
 
-/* Whether a text has bytes that a terminal would obey; and the text with these as \xHH: line ends and tabs stay. What
- * is longer than the room ends with dots. */
+/* Whether a text has bytes that a terminal would obey; and the text with these as \xHH, except line ends and tabs. A
+ * text that is longer than the room ends with dots. */
 bool bt_has_controls(const char *text);
 void bt_show_controls(char *to, size_t room, const char *text);
 
@@ -100,16 +101,16 @@ char *bt_format(const char *format, va_list args);
 void bt_error_context(const char *format, ...) BT_FORMAT(1, 2); /* puts "TEXT: " before the message, if there is one */
 bt_status bt_error_status(void);                                /* status of the first failure; BT_OK if none */
 
-/* The first failure, taken away while something is undone, and given back. */
+/* The first failure, set aside while something is undone, and then restored. */
 typedef struct bt_failure {
     bt_status status; /* BT_OK: there was none */
     char *message;
 } bt_failure;
 
 bt_failure bt_failure_take(void);
-void bt_failure_give(bt_failure *failure); /* a failure since then stays in its place */
+void bt_failure_give(bt_failure *failure); /* a failure since then is kept instead */
 
-/* ---- guest.c: which code of the user's runs on this thread, so that who catches a crash can name it ---- */
+/* ---- guest.c: which of the user's code runs on this thread, so that a crash handler can name it ---- */
 
 typedef struct bt_guest { /* texts that live as long as the call; NULL: not known, or the library runs */
     const char *file;     /* "problem.c" */

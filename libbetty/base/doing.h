@@ -1,4 +1,4 @@
-/* base/doing.h: what this thread is at, of what may take long, so that a signal handler can say it. */
+/* base/doing.h: what this thread is doing, if it may take long, so that a signal handler can report it. */
 #ifndef BT_DOING_H
 #define BT_DOING_H
 

@@ -37,7 +37,7 @@ bt_array bt_array_of(bt_dtype dtype, void *data, const int64_t *dims)
     bt_array array = {.dtype = dtype, .data = data};
     for (; dims && dims[array.rank] != BT_END; array.rank++) {
         if (array.rank == BT_MAX_RANK) {
-            bt_fail(BT_ERROR_SHAPE, "BT_ARRAY: more than %d sizes", BT_MAX_RANK);
+            bt_fail(BT_ERROR_SHAPE, "BT_ARRAY: more than %d sizes were given", BT_MAX_RANK);
             array.rank = -1; /* which no call takes for a shape */
             return array;
         }

@@ -1,4 +1,4 @@
-/* base/footprint.h: the memory that the library itself holds in this process, beside that of bt_alloc_aligned, which is
+/* base/footprint.h: the memory that the library itself uses in this process, besides that of bt_alloc_aligned, which is
  * planned. */
 #ifndef BT_FOOTPRINT_H
 #define BT_FOOTPRINT_H
@@ -8,8 +8,8 @@
 
 void bt_live_far(int64_t bytes); /* so many bytes more, or fewer, of what bt_live_bytes counts lie on a device */
 
-/* Of what is planned, so many bytes more, or fewer, lie in the host's memory while there are two spaces: they count
- * there instead. */
+/* So many bytes more, or fewer, of what is planned are in host memory while there are two spaces: they count there
+ * instead. */
 void bt_live_host(int64_t bytes);
 size_t bt_live_host_bytes(void);
 

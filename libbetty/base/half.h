@@ -1,6 +1,6 @@
-/* base/half.h: numbers of 16 bits. bf16 is the upper half of an f32: 8 bits of exponent, 7 of fraction; f16 is IEEE
- * 754's half precision: 5 and 10. An f32 is rounded to the nearest, of two as near to the even one; beyond the largest
- * it is infinite; NaN stays NaN, quiet. Each of them is an f32 exactly. */
+/* base/half.h: 16-bit numbers. bf16 is the upper half of an f32: 8 bits of exponent, 7 of fraction; f16 is IEEE 754's
+ * half precision: 5 and 10. An f32 is rounded to the nearest, and of two equally near ones to the even one; beyond the
+ * largest it becomes infinite; NaN stays NaN, quiet. Each of these numbers is exactly an f32. */
 #ifndef BT_HALF_H
 #define BT_HALF_H
 
@@ -51,8 +51,8 @@ BT_EVERYWHERE static inline uint16_t bt_f16_of(float x)
     return (uint16_t)(sign | rest);
 }
 
-/* To be rounded once more: cut to f32, with a last bit that is set where something was cut off. So a number of 16 bits
- * that is made of it is the nearest to x itself. */
+/* To be rounded once more: cut to f32, with its last bit set if something was cut off. A 16-bit number rounded from
+ * this is then the nearest to x itself. */
 BT_EVERYWHERE static inline float bt_f32_cut(double x)
 {
     const float near = (float)x;

@@ -1,4 +1,4 @@
-/* base/hash.h: bt_hash of bytes that are not at hand all at once. */
+/* base/hash.h: bt_hash of bytes that are not all available at once. */
 #ifndef BT_HASH_H
 #define BT_HASH_H
 

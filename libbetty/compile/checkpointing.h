@@ -1,5 +1,5 @@
-/* compile/checkpointing.h: which forward values of a level are computed again rather than held until its derivatives
- * have read them. None of this changes a bit of what is computed. */
+/* compile/checkpointing.h: which forward values of a level are recomputed rather than held until its derivatives have
+ * read them. None of this changes a bit of the results. */
 #ifndef BT_CHECKPOINTING_H
 #define BT_CHECKPOINTING_H
 
@@ -9,11 +9,11 @@
 #define BT_CHECKPOINTING_LIST(X)                                                                                       \
     X(BT_CHECKPOINTING_UNSET, "")          /* all are held, unless a budget wants it otherwise */                      \
     X(BT_CHECKPOINTING_NONE, "none")       /* all are held */                                                          \
-    X(BT_CHECKPOINTING_CHEAP, "cheap")     /* as cost:5%, and no product of matrices and no convolution runs again */  \
-    X(BT_CHECKPOINTING_COST, "cost")       /* the fewest bytes at no more than so much extra work */                   \
-    X(BT_CHECKPOINTING_BUDGET, "budget")   /* the least extra work with no more than so many bytes */                  \
+    X(BT_CHECKPOINTING_CHEAP, "cheap")     /* as cost:5%, and no matrix product and no convolution runs again */       \
+    X(BT_CHECKPOINTING_COST, "cost")       /* the fewest bytes with at most so much extra work */                      \
+    X(BT_CHECKPOINTING_BUDGET, "budget")   /* the least extra work with at most so many bytes */                       \
     X(BT_CHECKPOINTING_EVERY, "every")     /* every N-th cut is held */                                                \
-    X(BT_CHECKPOINTING_SQRT, "sqrt")       /* the cuts are held that lead to the fewest bytes, nothing runs thrice */  \
+    X(BT_CHECKPOINTING_SQRT, "sqrt")       /* the cuts are held that lead to the fewest bytes; nothing runs thrice */  \
     X(BT_CHECKPOINTING_MODULES, "modules") /* what is computed within these modules is not */                          \
     X(BT_CHECKPOINTING_OPS, "ops")         /* what these ops compute is not */
 typedef enum bt_checkpointing_kind {
@@ -33,7 +33,7 @@ typedef struct bt_checkpointing {
 typedef struct bt_level_checkpointing {
     const char *level; /* bt_tag.level */
     bt_checkpointing how;
-    bool offloads; /* what it computes and its derivatives read goes to the host's memory in between */
+    bool offloads; /* what it computes and its derivatives read is kept in host memory in between */
     int64_t named; /* the result: values that it names, in all programs that have been compiled with it */
 } bt_level_checkpointing;
 

@@ -17,7 +17,7 @@ typedef struct bt_compilation {
     bt_look *looks;         /* by tensor of this graph; from lowering on */
     bt_tensor **stored;     /* by tensor: its cast to 16 bits, where nobody else reads it; else NULL */
     bool *stowed;           /* by assign: a step copies the value out to its variable; NULL: none does */
-    bt_look *in;            /* room for a call that is looked for a kernel for */
+    bt_look *in;            /* room for a call while a kernel for it is sought */
     bt_view *trial;
     int64_t in_room, trial_room;
 } bt_compilation;
@@ -39,7 +39,7 @@ int64_t bt_program_buffer(bt_program *program, const bt_buffer *like); /* a new 
 /* Where the look shows another dtype than the shape's, the numbers are converted. */
 bt_status bt_compile_copy(bt_compilation *c, const bt_node *node, bt_look from, bt_operand to, bt_array shape);
 
-/* The last step at which what step s reads, or computes, is in use by it: s, unless it is under way longer. */
+/* The last step at which what step s reads or computes is in use by it: s, unless it is under way longer. */
 int64_t bt_step_ends(const bt_program *program, int64_t s);
 
 /* Whether input i of the step shows exactly the bytes that output o will take, and the op allows writing over it. */

@@ -7,8 +7,8 @@
 typedef struct bt_joined {
     int64_t count; /* how many steps it stands for */
     double flops;  /* of all of them */
-    /* By output: those of the first 32 inputs whose place it may have, for no step reads them after the one that
-     * computes it, and that may write over what it reads. */
+    /* By output: the inputs, among the first 32, whose memory it may reuse, because no step reads them after the one
+     * that computes it, and that one may write over what it reads. */
     const uint32_t *over;
 } bt_joined;
 

@@ -19,7 +19,7 @@ typedef struct bt_call {
     void *scratch;
     int threads;    /* how many it may use; at least 1 */
     void *state;    /* made by prepare; only read from then on */
-    bt_row_fn *row; /* left by prepare where one call of it, on n numbers, is all that launch would do; else NULL */
+    bt_row_fn *row; /* left by prepare if one call of it, on n numbers, is all that launch would do; else NULL */
     bool divided;   /* launch would share the n numbers among threads */
     int64_t n;
     const struct bt_joined *joined; /* of several steps: compile/joined.h; NULL: of one */
@@ -36,16 +36,17 @@ typedef struct bt_kernel_impl {
     bt_status (*launch)(const bt_call *call); /* allocates nothing */
     void (*release)(bt_call *call);           /* frees what prepare made */
     bool plain;                               /* a plain loop: for what no other kernel takes, copied or not */
-    bool half;                                /* asked for calls, too, in which something is stored in 16 bits */
+    bool half;                                /* also considered for calls in which something is stored in 16 bits */
 } bt_kernel_impl;
 
 typedef struct bt_kernel_table {
     const char *device;                         /* "cpu" */
     const bt_kernel_impl *const *(*list)(void); /* all, ends with NULL; for one op the best first */
-    /* Launches a call of an op with BT_OP_COLLECTIVE on all ranks at once: calls[r] is rank r's, and calls of one node
-     * after the other, in the order of the graph. One whose output has no data gets none. Its kernel's own launch
-     * fails. NULL: there are no ranks. */
+    /* Launches a call of an op with BT_OP_COLLECTIVE on all ranks at once: calls[r] is rank r's. Collectives are
+     * launched one after the other, in the order of the graph. One whose output has no data gets none. Its kernel's own
+     * launch fails. NULL: there are no ranks. */
     bt_status (*join)(const bt_call *const *calls, int ranks);
+    bool tf32; /* its products of BT_TF32 (bt_tag.low) are others than those of BT_F32 */
 } bt_kernel_table;
 
 /* Launches it, on memory that the processor can read and write. */

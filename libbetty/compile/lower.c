@@ -111,7 +111,7 @@ static bt_status lower_leaf(bt_program *program, const bt_node *node, bt_look *l
     if (node->op == &bt_op_read) {
         bt_var *var = ((const bt_read_attr *)node->attr)->var;
         if (!var)
-            return bt_fail(BT_ERROR_INTERNAL, "a graph with an unbound input cannot run");
+            return bt_fail(BT_ERROR_INTERNAL, "a graph cannot run while one of its inputs is unbound");
         like.home = BT_HOME_VAR;
         like.constant = NULL;
         like.var = bt_var_root(var);

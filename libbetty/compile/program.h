@@ -1,5 +1,5 @@
-/* compile/program.h: a graph compiled: a list of kernel calls on buffers. It never changes, and has no addresses: these
- * it gets in runtime/bind.h, once for each place that it runs in. */
+/* compile/program.h: a graph compiled: a list of kernel calls on buffers. It never changes and contains no addresses:
+ * runtime/bind.h gives it these, once for each place that it runs in. */
 #ifndef BT_PROGRAM_H
 #define BT_PROGRAM_H
 
@@ -43,9 +43,9 @@ typedef struct bt_call_step {
     bt_operand *in, *out;
     int64_t scratch; /* buffer; -1: none */
     bool again;      /* its values have been computed before: compile/recompute.c */
-    int64_t until;   /* of a collective, and of a move: what it reads and gives is its own up to this step, before
-                        which it has to be done; others: 0 */
-    int64_t awaits;  /* so many of those that are under way for a while have to be done before this step */
+    int64_t until;   /* of a collective, and of a move: its operands and results are in use up to this step, before
+                      * which it must be done; others: 0 */
+    int64_t awaits;  /* so many of those that are under way for a while must be done before this step */
     int64_t move;    /* of a move: which one of the program's, from 1 on; others: 0 */
     int64_t meets;   /* so many moves have to be done before this step */
     const bt_node *node;
@@ -90,7 +90,7 @@ typedef struct bt_program {
     bt_tail *tails;
     int64_t tail_count;
     const char *order;         /* the rule that the steps are ordered by; NULL: the pass was not wanted */
-    size_t most;               /* bytes at the worst moment, as that pass counts them: rows may need less */
+    size_t most;               /* bytes at the peak, as that pass counts them: rows may need less */
     int64_t again;             /* steps that run again; */
     double extra;              /* their work, as a part of that of all others; */
     size_t held;               /* and `most` without them; 0: none was looked for */
@@ -107,7 +107,7 @@ bool bt_program_outside(const bt_program *program, bt_operand at);
 
 bool bt_step_joins(const bt_call_step *step); /* its op is a collective */
 bt_space bt_operand_space(const bt_program *program, bt_operand at);
-/* What one run gathers from the ranks, with what it gathers again: calls, and elements of the whole. */
+/* What one run gathers from the ranks, including what it gathers again: calls, and elements of the whole. */
 void bt_program_gathered(const bt_program *program, int64_t *gathers, int64_t *elements);
 /* Of all collectives of a run, in their order: ranks that meet at them have the same. */
 uint64_t bt_program_meetings(const bt_program *program);

@@ -2,7 +2,7 @@
 #ifndef BT_ROWS_H
 #define BT_ROWS_H
 
-/* What a row is still short for: below, calling it costs more than what it computes. */
+/* Below this length a row is short: calling a function for it costs more than its arithmetic. */
 enum { BT_ROWS_FEW = 128 };
 
 #endif

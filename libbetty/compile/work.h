@@ -8,16 +8,16 @@ double
 bt_call_flops(const bt_call *call); /* as its op counts them; of an op that does not: the elements of its output */
 double bt_call_bytes(const bt_call *call); /* that it reads and writes; a repeated element is read once */
 
-/* What a thread is worth being woken for: some 60 microseconds, in operations on numbers; a byte that is read or
+/* The work for which a thread is worth waking: some 60 microseconds, in operations on numbers; a byte that is read or
  * written counts as BT_WORK_OF_A_BYTE of them. */
 #define BT_WORK_OF_A_THREAD ((double)(1 << 22))
 #define BT_WORK_OF_A_BYTE   4.0
 double bt_call_work(const bt_call *call);
-/* Each thread gets work that it is worth; 1 to `most`. The same for the same call, always and everywhere. */
+/* Each thread gets enough work to be worth waking; 1 to `most`. The same for the same call, always and everywhere. */
 int bt_call_threads(const bt_call *call, int most);
 
-/* No input or output has more than BT_WORK_OF_A_COPY elements: a plain loop over them takes less than one more step of
- * the program would, and so no copy is made to do without it. */
+/* No input or output has more than BT_WORK_OF_A_COPY elements: a plain loop over them takes less time than one more
+ * step of the program, so no copy is made to avoid it. */
 enum { BT_WORK_OF_A_COPY = 16 };
 bool bt_call_small(const bt_call *call);
 

@@ -24,7 +24,7 @@ static bt_status check_first(const char *path, const bt_npy *npy, const bt_datas
 {
     if (!data || data->count == npy->array.dims[0])
         return BT_OK;
-    return bt_fail(BT_ERROR_DATA, "%s has %lld examples along its first axis, %s of the same folder %lld", path,
+    return bt_fail(BT_ERROR_DATA, "%s has %lld examples along its first axis, but %s in the same folder has %lld", path,
                    (long long)npy->array.dims[0], other, (long long)data->count);
 }
 
@@ -40,7 +40,8 @@ static bt_status add_field(bt_dataset **data, const char *path, const char *fiel
     BT_TRY(bt_read_npy(path, &npy));
     BT_TRY(check_first(path, &npy, *data, other));
     if (!*field || !bt_is_utf8(field) || strcmp(field, "index") == 0)
-        return bt_fail(BT_ERROR_DATA, "%s: the name of a field must be UTF-8, and not \"index\", which every batch has",
+        return bt_fail(BT_ERROR_DATA,
+                       "%s: a field's name must be UTF-8 and must not be \"index\", which every batch already has",
                        path);
     if (!*data && !(*data = bt_dataset_new(npy.array.dims[0])))
         return bt_error_status();
@@ -56,7 +57,7 @@ bt_dataset *bt_read_arrays(const char *folder)
     bt_dataset *data = NULL;
     bt_status status = bt_names_in(folder, is_array, &list);
     if (status == BT_OK && !list.count)
-        status = bt_fail(BT_ERROR_DATA, "%s: no .npy file; expected one for each field", folder);
+        status = bt_fail(BT_ERROR_DATA, "%s: there is no .npy file; expected one for each field", folder);
     for (int64_t i = 0; status == BT_OK && i < list.count; i++) {
         char *path = bt_string("%s/%s", folder, list.items[i]);
         char *field = bt_string("%.*s", (int)(strlen(list.items[i]) - strlen(ends[0])), list.items[i]);

@@ -79,7 +79,7 @@ static bt_dataset *done(bt_dataset *data, bool good)
 static bool is_first(const char *function, bool before)
 {
     if (before)
-        bt_fail(BT_ERROR_ARGUMENT, "%s: the data set has had that already; ask for it once", function);
+        bt_fail(BT_ERROR_ARGUMENT, "%s: was already called on this data set; call it only once", function);
     return !before;
 }
 
@@ -87,7 +87,7 @@ static bool is_first(const char *function, bool before)
 static bool is_alone(const char *function, bool other)
 {
     if (other)
-        bt_fail(BT_ERROR_ARGUMENT, "%s: a set has bt_dataset_crop or bt_dataset_random_resized_crop, not both",
+        bt_fail(BT_ERROR_ARGUMENT, "%s: a data set takes bt_dataset_crop or bt_dataset_random_resized_crop, not both",
                 function);
     return !other;
 }
@@ -98,7 +98,7 @@ bt_dataset *bt_dataset_random_resized_crop(bt_dataset *data, double least, uint6
     bt_augment *a = augment_of(function, data);
     bool good = a && is_first(function, a->least != 0) && is_alone(function, a->padding);
     if (good && !(least > 0 && least <= 1)) {
-        bt_fail(BT_ERROR_ARGUMENT, "%s: found a least share of %g; expected more than 0, up to 1", function, least);
+        bt_fail(BT_ERROR_ARGUMENT, "%s: found a smallest share of %g; expected more than 0, up to 1", function, least);
         good = false;
     }
     if (good) {

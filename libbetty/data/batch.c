@@ -200,8 +200,8 @@ static bt_tensor *no_field(const bt_batch *batch, const char *name)
     bt_tensor *poison = bt_trace_poison(
         BT_ERROR_ARGUMENT, "bt_field: the batch has no field \"%s\"; its fields are: %s", name,
         batch->field_count ? bt_text_get(&text)
-                           : "none, as the problem has no data: configure_train_data, or bt_batch_set in get_batch, "
-                             "gives it some");
+                           : "none, because the problem has no data: add data in configure_train_data, or with "
+                             "bt_batch_set in get_batch");
     bt_text_free(&text);
     return poison;
 }

@@ -140,7 +140,7 @@ static bt_status add(bt_merge_work *w, int32_t id)
     symbol *symbols = w->count < INT32_MAX ? bt_grow(w->symbols, &w->symbol_room, w->count + 1, sizeof *symbols) : NULL;
     if (!symbols)
         return w->count < INT32_MAX ? BT_ERROR_MEMORY
-                                    : bt_fail(BT_ERROR_DATA, "a word of more than 2^31 characters is not tokenised");
+                                    : bt_fail(BT_ERROR_DATA, "a word of more than 2^31 characters cannot be tokenised");
     w->symbols = symbols;
     const int32_t at = (int32_t)w->count;
     if (at)

@@ -57,7 +57,8 @@ static bt_status tell_labels(const char *path, int64_t size, int *labels)
     if (*labels == 1 ? ten : *labels == 2 && hundred)
         return BT_OK;
     char due[128];
-    snprintf(due, sizeof due, "records of %d bytes (%s, and %d of pixels)%s", (int)record_size(*labels == 2 ? 2 : 1),
+    snprintf(due, sizeof due, "records of %d bytes (%s and %d bytes of pixels)%s",
+             (int)record_size(*labels == 2 ? 2 : 1),
              *labels == 2 ? "CIFAR-100: a coarse and a fine label" : "CIFAR-10: a label", PIXELS,
              *labels == 0 ? " or of 3074 (CIFAR-100)" : "");
     return bt_fail(BT_ERROR_DATA, "%s: the content has %lld bytes; expected whole %s", path, (long long)size, due);
@@ -85,7 +86,8 @@ static bt_status read_records(bt_source *source, int64_t count, const images *to
         int64_t got;
         BT_TRY(bt_source_read(source, record, size, &got));
         if (got < size)
-            return bt_fail(BT_ERROR_DATA, "%s: the file ends in record %lld; it had %lld a moment ago",
+            return bt_fail(BT_ERROR_DATA,
+                           "%s: the file ends in record %lld, which was there a moment ago (%lld records)",
                            bt_source_path(source), (long long)i, (long long)count);
         for (int k = 0; k < to->label_count; k++) {
             int most = classes_of(to->label_count, k) - 1;
@@ -135,8 +137,8 @@ bt_dataset *bt_read_cifar(const char *const *paths, int files, int classes)
         counts[i] /= record_size(to.label_count);
     }
     if (status == BT_OK && count > BT_MAX_EXAMPLES)
-        status =
-            bt_fail(BT_ERROR_DATA, "%s: %lld images; expected at most %d", paths[0], (long long)count, BT_MAX_EXAMPLES);
+        status = bt_fail(BT_ERROR_DATA, "%s: found %lld images; expected at most %d", paths[0], (long long)count,
+                         BT_MAX_EXAMPLES);
     if (status == BT_OK)
         status = bt_check_dense(paths[0], count, PIXELS, 1);
     if (status != BT_OK)

@@ -43,7 +43,7 @@ static bt_status find_column(const char *function, const bt_dataset *data, const
         return bt_fail(BT_ERROR_DATA, "%s: the data set has neither a field \"label\" nor \"y\", so it has no classes",
                        function);
     if ((*column)->store->array.rank != 1 || bt_store_images((*column)->store))
-        return bt_fail(BT_ERROR_SHAPE, "%s: field \"%s\" has %lld numbers per example; expected one: the class",
+        return bt_fail(BT_ERROR_SHAPE, "%s: field \"%s\" has %lld numbers per example; expected one, the class",
                        function, (*column)->name, (long long)(*column)->store->row_items);
     return BT_OK;
 }
@@ -115,7 +115,7 @@ int64_t bt_dataset_classes(const bt_dataset *data)
         return most + 1;
     bt_fail(BT_ERROR_DATA,
             "bt_dataset_classes: the labels of field \"%s\" go from %lld to %lld; expected 0, 1, ...: "
-            "bt_dataset_number_label numbers them so",
+            "bt_dataset_number_label renumbers them",
             c.column->name, (long long)least, (long long)most);
     return 0;
 }
@@ -156,7 +156,7 @@ static bt_status number_label(bt_dataset *data, const bt_column *column, const b
         status = read_label(function, column, i, &value);
         const int64_t *found = bsearch(&value, c->values, (size_t)c->count, sizeof *c->values, compare);
         if (status == BT_OK && !found)
-            status = bt_fail(BT_ERROR_DATA, "%s: example %lld is of class %lld, which no example to train with is",
+            status = bt_fail(BT_ERROR_DATA, "%s: example %lld is of class %lld, which no training example has",
                              function, (long long)i, (long long)value);
         labels[i] = found ? (int32_t)(found - c->values) : 0;
     }

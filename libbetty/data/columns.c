@@ -97,13 +97,14 @@ static bt_status drop(bt_dataset *data, const char *wanted)
     BT_TRY(field_of("bt_dataset_drop", data, "x", &x));
     bt_array array = x->store->array;
     if (!wanted || !*wanted)
-        return bt_fail(BT_ERROR_ARGUMENT, "bt_dataset_drop: which column? Its name, or its number from 1, is missing");
+        return bt_fail(BT_ERROR_ARGUMENT, "bt_dataset_drop: the column is missing; expected its name, or its number "
+                                          "from 1");
     if (array.rank != 2)
         return bt_fail(BT_ERROR_SHAPE, "bt_dataset_drop: field \"x\" is of shape %s; expected [n, columns]",
                        bt_shape_text(shape, array.rank, array.dims));
     BT_TRY(find_column(x->store, wanted, &column));
     if (array.dims[1] == 1)
-        return bt_fail(BT_ERROR_DATA, "bt_dataset_drop: \"%s\" is the last column: nothing would be left of x", wanted);
+        return bt_fail(BT_ERROR_DATA, "bt_dataset_drop: \"%s\" is the last column: x would be empty", wanted);
     bt_store *store = without_column(data, x, column);
     if (!store)
         return BT_ERROR_MEMORY;
@@ -138,7 +139,7 @@ static bt_status statistics(const bt_dataset *data, const bt_column *column, dou
     for (int64_t k = 0; k < items; k++) {
         if (!isfinite(mean[k]) || !isfinite(deviation[k]))
             return bt_fail(BT_ERROR_DATA,
-                           "bt_dataset_standardize: field \"%s\", column %lld has values without a finite mean and "
+                           "bt_dataset_standardize: field \"%s\", column %lld: its values have no finite mean and "
                            "deviation",
                            column->name, (long long)k + 1);
         deviation[k] = sqrt(deviation[k]);
@@ -165,7 +166,7 @@ static bt_status check_fields(const bt_dataset *data, const bt_column *own, cons
                        images ? ": bt_dataset_normalize is for images" : "");
     if (own->store->row_items != other->store->row_items)
         return bt_fail(BT_ERROR_SHAPE,
-                       "bt_dataset_standardize: field \"%s\" is of shape %s, that of the training set of %s; expected "
+                       "bt_dataset_standardize: field \"%s\" is of shape %s, in the training set of shape %s; expected "
                        "examples of one shape",
                        own->name, bt_shape_text(a, x.rank, x.dims), bt_shape_text(b, y.rank, y.dims));
     return BT_OK;
@@ -225,7 +226,7 @@ static bt_status label(bt_dataset *data, const char *field)
     bt_column *column;
     BT_TRY(field_of("bt_dataset_label", data, field, &column));
     if (bt_dataset_column(data, "label"))
-        return bt_fail(BT_ERROR_ARGUMENT, "bt_dataset_label: the data set has a field \"label\" already");
+        return bt_fail(BT_ERROR_ARGUMENT, "bt_dataset_label: the data set already has a field \"label\"");
     if (column->store->row_items != 1 || bt_store_images(column->store))
         return bt_fail(BT_ERROR_SHAPE, "bt_dataset_label: field \"%s\" has %lld numbers per example; expected one",
                        field, (long long)column->store->row_items);

@@ -87,10 +87,10 @@ bt_status bt_corpus_read(const char *path, char **text, int64_t *size)
     if (status == BT_OK && *size >= 3 && memcmp(*text, mark, 3) == 0)
         memmove(*text, *text + 3, (size_t)(*size -= 3) + 1);
     if (bad >= 0)
-        status = bt_fail(BT_ERROR_DATA, "%s: byte %lld, 0x%02X, is no UTF-8; iconv makes UTF-8 of other encodings",
-                         path, (long long)bad, (unsigned)(unsigned char)(*text)[bad]);
+        status = bt_fail(BT_ERROR_DATA, "%s: byte %lld, 0x%02X, is not UTF-8; convert the file with iconv", path,
+                         (long long)bad, (unsigned)(unsigned char)(*text)[bad]);
     else if (status == BT_OK && !*size)
-        status = bt_fail(BT_ERROR_DATA, "%s: the file is empty; expected a text", path);
+        status = bt_fail(BT_ERROR_DATA, "%s: the file is empty; expected text", path);
     if (status == BT_OK)
         return BT_OK;
     bt_free(*text);

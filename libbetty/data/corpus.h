@@ -9,8 +9,8 @@ typedef struct bt_corpus { /* starts as {0} */
     int64_t count, room;
 } bt_corpus;
 
-/* A file, with or without .txt, .gz or .txt.gz, or a folder of files .txt or .txt.gz, in order of their names, without
- * those that tell of them: SOURCE.txt, README.txt and LICENSE.txt. No file, which is no failure: there is none. */
+/* A file, with or without .txt, .gz or .txt.gz, or a folder of files .txt or .txt.gz, in order of their names, except
+ * those that describe them: SOURCE.txt, README.txt and LICENSE.txt. No file is not an error: an empty corpus. */
 bt_status bt_corpus_find(const char *name, bt_corpus *corpus); /* bt_corpus_free in any case */
 void bt_corpus_free(bt_corpus *corpus);
 

@@ -47,8 +47,8 @@ static bt_status put(csv *c, int byte)
 {
     record *r = &c->now;
     if (r->size >= LONGEST_RECORD)
-        return bt_fail(BT_ERROR_DATA, "%s, line %lld: a record of more than %d MiB: a quote that is not closed?",
-                       c->path, (long long)r->line, LONGEST_RECORD >> 20);
+        return bt_fail(BT_ERROR_DATA, "%s, line %lld: a record of more than %d MiB; is a quote not closed?", c->path,
+                       (long long)r->line, LONGEST_RECORD >> 20);
     char *text = bt_grow(r->text, &r->capacity, r->size + 1, 1);
     if (!text)
         return BT_ERROR_MEMORY;
@@ -194,12 +194,10 @@ static bt_status check_names(const csv *c)
         qsort(titles, (size_t)c->columns, sizeof *titles, by_name);
     for (int64_t i = 1; made && status == BT_OK && i < c->columns; i++)
         if (*titles[i].name && strcmp(titles[i - 1].name, titles[i].name) == 0)
-            status =
-                bt_fail(BT_ERROR_DATA,
-                        "%s, line %lld: columns %lld and %lld are both called \"%s\"; expected names of which each "
-                        "stands once",
-                        c->path, (long long)c->header.line, (long long)titles[i - 1].column + 1,
-                        (long long)titles[i].column + 1, bt_show(titles[i].name, (int64_t)strlen(titles[i].name)).text);
+            status = bt_fail(
+                BT_ERROR_DATA, "%s, line %lld: columns %lld and %lld are both called \"%s\"; expected each name once",
+                c->path, (long long)c->header.line, (long long)titles[i - 1].column + 1,
+                (long long)titles[i].column + 1, bt_show(titles[i].name, (int64_t)strlen(titles[i].name)).text);
     for (int64_t i = 0; titles && i < c->columns; i++)
         bt_free(titles[i].name);
     bt_free(titles);
@@ -258,16 +256,16 @@ static bt_status wrong_cell(const csv *c, int64_t column, bt_numeral kind)
     return bt_fail(BT_ERROR_DATA, "%s, line %lld, column %lld%s: found %s; expected a number%s", c->path,
                    (long long)c->now.line, (long long)column + 1, name, bt_numeral_text(found, kind, text, length),
                    c->rows == 0 && !c->has_header
-                       ? " (the first line is no header, because more than half of its fields are numbers)"
-                   : kind == BT_NUMERAL_MISSING ? ": fill it in, or leave out the row"
-                   : kind == BT_NUMERAL_TEXT    ? ": encode text as numbers, or leave out the column"
+                       ? " (the first line is not taken as a header, because more than half of its fields are numbers)"
+                   : kind == BT_NUMERAL_MISSING ? ": fill it in, or remove the row"
+                   : kind == BT_NUMERAL_TEXT    ? ": encode text as numbers, or remove the column"
                                                 : "");
 }
 
 static bt_status add_row(csv *c)
 {
     if (c->now.fields != c->columns)
-        return bt_fail(BT_ERROR_DATA, "%s, line %lld: %lld field%s; expected %lld, as in the %s", c->path,
+        return bt_fail(BT_ERROR_DATA, "%s, line %lld: found %lld field%s; expected %lld, as in the %s", c->path,
                        (long long)c->now.line, (long long)c->now.fields, c->now.fields == 1 ? "" : "s",
                        (long long)c->columns, c->has_header ? "header line" : "lines before");
     if (c->rows == BT_MAX_EXAMPLES)
@@ -307,8 +305,8 @@ static bt_status read_first(csv *c)
     c->columns = c->now.fields;
     if (c->columns < 2)
         return bt_fail(BT_ERROR_DATA,
-                       "%s, line %lld: one column; expected at least two, separated by commas: features and "
-                       "the target",
+                       "%s, line %lld: found one column; expected at least two, separated by commas: features and the "
+                       "target",
                        c->path, (long long)c->now.line);
     c->has_header = is_header(&c->now);
     if (c->has_header) {
@@ -329,9 +327,9 @@ static bt_status read_rows(csv *c)
         if (got)
             BT_TRY(add_row(c));
     }
-    return c->rows
-               ? BT_OK
-               : bt_fail(BT_ERROR_DATA, "%s: no rows of numbers%s", c->path, c->has_header ? " after the header" : "");
+    return c->rows ? BT_OK
+                   : bt_fail(BT_ERROR_DATA, "%s: there are no rows of numbers%s", c->path,
+                             c->has_header ? " after the header" : "");
 }
 
 /* The first of , ; and tab that the first line has outside of quotes; a byte order mark is skipped. */
@@ -379,8 +377,8 @@ static bt_status describe(const csv *c, bool index, bt_store *x)
         if (i != c->target && !(x->names[k++] = name_of(c, i)))
             return BT_ERROR_MEMORY;
     if (index)
-        x->note = bt_string("%s: column 1 has no name and counts the rows: an index that pandas or R wrote, which is "
-                            "now a feature; bt_dataset_drop(data, \"1\") leaves it out",
+        x->note = bt_string("%s: column 1 has no name and counts the rows, as an index written by pandas or R does; it "
+                            "is now a feature; bt_dataset_drop(data, \"1\") removes it",
                             c->path);
     return x->names && (x->note || !index) ? BT_OK : BT_ERROR_MEMORY;
 }

@@ -34,22 +34,22 @@ typedef struct bt_loader_options {
     bool drop_last;  /* drop a short last batch */
     bool chance;     /* images are changed at random where the set says so; else they are only normalised */
     bt_dtype dtype;  /* of floating fields: BT_F32 or BT_F64 */
-    int64_t keep;    /* so many drawn batches stay valid, the newest included; at least 1 */
-    bool prefetch;   /* gather on a thread, one batch ahead, where a batch is large enough to be worth it */
-    int threads;     /* that gather a batch which is not gathered ahead, if it is as large; at least 1 */
+    int64_t keep;    /* so many drawn batches stay valid, including the newest; at least 1 */
+    bool prefetch;   /* gather on a thread, one batch ahead, if a batch is large enough to be worth it */
+    int threads;     /* that gather a batch which is not gathered ahead, if it is large enough; at least 1 */
     bool dry;        /* no batch is drawn: none is gathered ahead, only its memory is counted */
-    bool lent;       /* batches lie in memory of somebody else while there is some: bt_loader_lend */
+    bool lent;       /* batches may use somebody else's memory while there is some: bt_loader_lend */
     int rank, ranks; /* of fields that count the examples, only the rows of this rank are read: bt_share_first */
 } bt_loader_options;
 /* All, seed 0, shuffled, the short last one kept, changed by chance, f32, keep 1, prefetched, 1 thread, not lent, rank
  * 0 of 1. */
 bt_loader_options bt_loader_defaults(void);
 
-/* Takes the set over, also on failure. Unless lent, it has all its memory then: drawing cannot fail before
- * bt_loader_most. Of a joined set, the first has the epochs of the loader; the others give as many examples to each
- * batch, short or not, and go on through epochs of their own, each of which has every example once. Of a set of tasks,
- * each batch has one, whatever the batch size; if it is the first, there are no epochs, and the others give batch_size
- * examples. */
+/* Takes over the set, also on failure. Unless lent, it then has all its memory: drawing cannot fail before
+ * bt_loader_most. In a joined set, the first set's epochs are the loader's. The others give as many examples to each
+ * batch, short or not, and continue through epochs of their own, in each of which every example occurs once. With a set
+ * of tasks, each batch has one task, whatever the batch size; if it is the first set, there are no epochs, and the
+ * others give batch_size examples. */
 bt_loader *bt_loader_open(bt_dataset *data, const bt_loader_options *options);
 
 /* The shapes that batches can have, as templates owned by the loader: the full one first. Returns how many, 1 or 2. */
@@ -61,8 +61,8 @@ bt_status bt_loader_draw(bt_loader *loader, const bt_batch **batch);
 /* Reads the rows of all ranks into a batch that has been drawn last, or is kept. */
 void bt_loader_complete(bt_loader *loader, const bt_batch *batch);
 
-/* Draws lie in these bytes, aligned to BT_ALIGN, from now on, and what is gathered ahead does; NULL: in memory of the
- * loader's own, which it has from the first draw of this kind on. What was drawn before is gone. */
+/* From now on, drawn batches, and those gathered ahead, are in these bytes, aligned to BT_ALIGN; NULL: in the loader's
+ * own memory, which it has from the first such draw on. Earlier batches are gone. */
 void bt_loader_lend(bt_loader *loader, char *memory);
 size_t bt_loader_room(const bt_loader *loader); /* how many bytes it can be lent; 0: none, it has its own */
 
@@ -85,16 +85,16 @@ void bt_loader_hash(bt_loader *loader, bt_field_hash_fn *visit, void *user);
  * none. Returns what it was. */
 const char *bt_data_beside(const char *folder);
 
-/* Whether bt_dataset_open, in this thread, reads of a folder of images only the first: how many there are, of what size
- * and class is known then, and each looks like that one. What was set before. */
+/* Whether bt_dataset_open, on this thread, reads only the first image of a folder: the number, size and classes are
+ * then known, and every image looks like the first. Returns the earlier setting. */
 bool bt_data_blank(bool blank);
 
-/* A set of one's own, looked for first by bt_dataset_open; the record must live until it is taken out again. Of several
- * of one name the newest counts. An open function may open an older set of its own name. */
+/* A data set defined by the user, which bt_dataset_open tries first; the record must live until it is removed. Of
+ * several with one name the newest counts. An open function may open an older set of its own name. */
 bt_status bt_dataset_register(const bt_dataset_def *def);
 void bt_dataset_unregister(const bt_dataset_def *def);
 
-/* What a user should know of the values, of which each is given once while they are held: NULL after the last. To be
+/* What a user should know about the values; each note is returned once while they are held; NULL after the last. To be
  * freed. */
 char *bt_dataset_next_note(bt_dataset *data);
 

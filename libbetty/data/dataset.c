@@ -86,7 +86,7 @@ bt_status bt_check_field(const char *function, const char *name, bt_array values
     if (!bt_is_utf8(name))
         return bt_fail(BT_ERROR_ARGUMENT, "%s: the field's name, \"%s\", is not UTF-8", function, name);
     if (!bt_dtype_size(values.dtype) || values.rank < 0 || values.rank > BT_MAX_RANK)
-        return bt_fail(BT_ERROR_ARGUMENT, "%s: field \"%s\" is no valid array: dtype %d, rank %d", function, name,
+        return bt_fail(BT_ERROR_ARGUMENT, "%s: field \"%s\" is not a valid array: dtype %d, rank %d", function, name,
                        (int)values.dtype, values.rank);
     bool fits = bt_array_bytes(values) <= SIZE_MAX / 4;
     for (int i = 0; i < values.rank; i++)
@@ -106,18 +106,18 @@ static bt_status add(bt_dataset *data, const char *field, bt_array values)
     char shape[256];
     BT_TRY(bt_check_field("bt_dataset_add", field, values));
     if (strcmp(field, "index") == 0)
-        return bt_fail(BT_ERROR_ARGUMENT, "bt_dataset_add: \"index\" is the name of the field that every batch has "
-                                          "anyway: each example's place in the set; choose another name");
+        return bt_fail(BT_ERROR_ARGUMENT, "bt_dataset_add: \"index\" is reserved: every batch has this field, with "
+                                          "each example's place in the set; choose another name");
     if (bt_dataset_column(data, field))
-        return bt_fail(BT_ERROR_ARGUMENT, "bt_dataset_add: field \"%s\" is there already", field);
+        return bt_fail(BT_ERROR_ARGUMENT, "bt_dataset_add: field \"%s\" already exists", field);
     if (values.rank < 1 || values.dims[0] != data->count)
         return bt_fail(
             BT_ERROR_SHAPE,
-            "bt_dataset_add: field \"%s\" is of shape %s; its first axis must count the %lld examples of the "
-            "set",
+            "bt_dataset_add: field \"%s\" is of shape %s; the size of its first axis must be %lld, the number of "
+            "examples in the set",
             field, bt_shape_text(shape, values.rank, values.dims), (long long)data->count);
     if (data->next || data->tasks)
-        return bt_fail(BT_ERROR_ARGUMENT, "bt_dataset_add: field \"%s\" comes too late: add fields before %s", field,
+        return bt_fail(BT_ERROR_ARGUMENT, "bt_dataset_add: field \"%s\" is added too late; add fields before %s", field,
                        data->next ? "joining" : "bt_dataset_tasks");
     bt_store *narrow;
     BT_TRY(bt_store_narrow(values, &narrow));
@@ -215,10 +215,10 @@ bool bt_dataset_usable(const char *function, const bt_dataset *data)
     else if (data->broken != BT_OK)
         bt_fail(data->broken, "%s: the data set is incomplete: a field could not be added", function);
     else if (data->next)
-        bt_fail(BT_ERROR_UNSUPPORTED, "%s: the data set is a joined one; do this to its sets, then join them",
+        bt_fail(BT_ERROR_UNSUPPORTED, "%s: the data set is a joined one; do this to its parts, then join them",
                 function);
     else if (data->tasks)
-        bt_fail(BT_ERROR_UNSUPPORTED, "%s: the data set is one of tasks; do this to the set that they are drawn from",
+        bt_fail(BT_ERROR_UNSUPPORTED, "%s: the data set is a set of tasks; do this to the set that they are drawn from",
                 function);
     return data && data->broken == BT_OK && !data->next && !data->tasks;
 }
@@ -252,7 +252,7 @@ static bool add_prefix(bt_dataset *other, const char *prefix)
 static bool can_join(const bt_dataset *data, const char *prefix, const bt_dataset *other)
 {
     const char *why = !data || !other       ? "a data set is NULL"
-                      : data == other       ? "a data set cannot be joined with itself: open it twice"
+                      : data == other       ? "a data set cannot be joined with itself; open it twice"
                       : !prefix || !*prefix ? "the prefix is missing"
                       : !bt_is_utf8(prefix) ? "the prefix is not UTF-8"
                                             : NULL;
@@ -261,7 +261,7 @@ static bool can_join(const bt_dataset *data, const char *prefix, const bt_datase
     for (const bt_dataset *part = data; !why && part; part = part->next)
         if (part->prefix && strcmp(part->prefix, prefix) == 0) {
             why = part->prefix;
-            bt_fail(BT_ERROR_ARGUMENT, "bt_dataset_join: the prefix \"%s\" is taken by an earlier join", prefix);
+            bt_fail(BT_ERROR_ARGUMENT, "bt_dataset_join: the prefix \"%s\" is already used by an earlier join", prefix);
         }
     return !why;
 }

@@ -1,4 +1,4 @@
-/* data/dataset.h: what a data set is made of; for the files of data/ only. */
+/* data/dataset.h: the inside of a data set; for the files of data/ only. */
 #ifndef BT_DATASET_H
 #define BT_DATASET_H
 
@@ -53,8 +53,7 @@ bt_store *bt_store_map(const char *path, bt_array array, size_t offset); /* of t
 
 /* ---- narrow.c ---- */
 
-/* A store of bytes in the place of these numbers, which stay the caller's; NULL (no failure) where that is not exact.
- */
+/* A store of bytes instead of these numbers, which stay the caller's; NULL (no failure) if that is not exact. */
 bt_status bt_store_narrow(bt_array values, bt_store **store);
 bt_store *bt_store_like(const bt_store *from, bt_array array); /* takes array.data over; its numbers mean the same */
 bt_dtype bt_store_given(const bt_store *store);                /* of the values: BT_F32 where they were narrowed */
@@ -164,13 +163,13 @@ void bt_augment_free(bt_augment *augment);
 
 /* ---- gather.c: rows of a field, one after the other, as a batch has them ---- */
 
-/* Bytes of a batch below which it is filled sooner than a thread is woken. */
+/* A batch of fewer bytes is filled sooner than a thread is woken. */
 #define BT_WORTH_A_THREAD ((size_t)1 << 16)
 
 void bt_gather_rows(const bt_column *column, const int32_t *places, int64_t count, bt_dtype dtype, void *out,
                     int threads);
 const char *bt_gather_row(const bt_column *column, int32_t place);
-/* Of `count` rows, taken one after the other: brings near those that are needed next. Called before each row i. */
+/* For `count` rows, taken one after the other: prefetches those that are needed next. Called before each row i. */
 void bt_gather_near(const bt_column *column, const int32_t *places, int64_t i, int64_t count);
 void bt_gather_convert(const bt_store *store, const void *from, int64_t count, bt_dtype dtype, void *to); /* numbers */
 

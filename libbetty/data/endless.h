@@ -1,4 +1,4 @@
-/* data/endless.h: the examples of a set, epoch after epoch, as one endless row. */
+/* data/endless.h: the examples of a set, epoch after epoch, as one endless sequence. */
 #ifndef BT_ENDLESS_H
 #define BT_ENDLESS_H
 

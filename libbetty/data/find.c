@@ -80,8 +80,8 @@ static bt_status found_images(bt_found *found, const char *path)
     if (!labels_of(found->labels, path))
         return bt_fail(
             BT_ERROR_FILE,
-            "%s: its labels are not beside it; expected a file of the same name, with \"labels\" for \"images\" "
-            "and \"idx1\" for \"idx3\"",
+            "%s: its labels file is not beside it; expected the same name, with \"labels\" for \"images\" and \"idx1\" "
+            "for \"idx3\"",
             path);
     found->kind = BT_FOUND_IMAGES;
     return BT_OK;
@@ -194,8 +194,8 @@ static bt_status no_test(const char *train)
             bt_text_add(&tried, "%s%s", tried.size ? ", " : "", base_name(name));
     bt_status status =
         bt_fail(BT_ERROR_FILE,
-                "%s: there is no split \"test\" beside it; expected one of %s (or with .gz); or take parts of "
-                "the split \"train\"",
+                "%s: there is no split \"test\" beside it; expected one of %s (or with .gz); or take parts of the "
+                "split \"train\"",
                 train, bt_text_get(&tried));
     bt_text_free(&tried);
     return status;

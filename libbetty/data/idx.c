@@ -52,8 +52,8 @@ static bt_status read_bytes(bt_source *source, int64_t size, uint8_t **bytes)
         status = bt_fail(BT_ERROR_DATA, "%s: the file ends after %lld bytes of content; its header promises %lld",
                          bt_source_path(source), (long long)have, (long long)size);
     if (status == BT_OK && bt_source_byte(source) >= 0)
-        status = bt_fail(BT_ERROR_DATA, "%s: more bytes than the %lld that its header promises", bt_source_path(source),
-                         (long long)size);
+        status = bt_fail(BT_ERROR_DATA, "%s: the file has more than the %lld bytes that its header promises",
+                         bt_source_path(source), (long long)size);
     if (status == BT_OK)
         status = bt_source_status(source);
     return status;
@@ -109,7 +109,7 @@ static bt_store *take_labels(const char *path, bt_array bytes, int width, int64_
     bt_array labels = {.dtype = BT_I32, .rank = 1, .dims = {bytes.dims[0]}};
     bt_status status = BT_OK;
     if (bytes.dims[0] != images)
-        status = bt_fail(BT_ERROR_DATA, "%s: %lld labels for %lld images", path, (long long)bytes.dims[0],
+        status = bt_fail(BT_ERROR_DATA, "%s: found %lld labels for %lld images", path, (long long)bytes.dims[0],
                          (long long)images);
     int32_t *to = status == BT_OK ? bt_alloc_array((size_t)images, sizeof *to) : NULL;
     for (int64_t i = 0; to && status == BT_OK && i < images; i++) {

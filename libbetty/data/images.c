@@ -20,7 +20,7 @@ static bt_status is_picture(const char *path, bool *take)
     const bool file = bt_entry_of(path) == BT_ENTRY_FILE;
     *take = file && bt_ends_with_one_of(path, read, BT_COUNT_OF(read));
     if (file && bt_ends_with_one_of(path, unread, BT_COUNT_OF(unread)))
-        return bt_fail(BT_ERROR_UNSUPPORTED, "%s: images of this format are not read; convert them to JPEG or PNG",
+        return bt_fail(BT_ERROR_UNSUPPORTED, "%s: images of this format cannot be read; convert them to JPEG or PNG",
                        path);
     return BT_OK;
 }
@@ -39,7 +39,8 @@ static bt_status add_class(files *all, const char *folder, const char *class, in
     char *inside = bt_string("%s/%s", folder, class);
     bt_status status = inside ? bt_names_in(inside, is_picture, &list) : BT_ERROR_MEMORY;
     if (status == BT_OK && !list.count)
-        status = bt_fail(BT_ERROR_DATA, "%s: no image of this class; expected files .jpg, .png, .pgm or .ppm", inside);
+        status = bt_fail(BT_ERROR_DATA,
+                         "%s: the folder of this class has no image; expected files .jpg, .png, .pgm or .ppm", inside);
     if (status == BT_OK && list.count > BT_MAX_EXAMPLES - all->paths.count)
         status = bt_fail(BT_ERROR_DATA, "%s: more than %d images", folder, BT_MAX_EXAMPLES);
     for (int64_t i = 0; status == BT_OK && i < list.count; i++) {
@@ -62,7 +63,7 @@ static bt_status number_of(const char *folder, const char *class, const char *nu
 {
     const int64_t found = bt_names_find(classes, class);
     if (found < 0)
-        return bt_fail(BT_ERROR_DATA, "%s: the class \"%s\" is not among the %lld of %s", folder, class,
+        return bt_fail(BT_ERROR_DATA, "%s: the class \"%s\" is not among the %lld classes of %s", folder, class,
                        (long long)classes->count, numbered_by);
     *label = (int32_t)found;
     return BT_OK;
@@ -75,7 +76,8 @@ static bt_status find_files(const char *folder, const char *numbered_by, files *
     if (status == BT_OK)
         status = bt_names_in(folder, is_class, &own);
     if (status == BT_OK && !own.count)
-        status = bt_fail(BT_ERROR_DATA, "%s: no subfolders; expected one for each class, with its images", folder);
+        status =
+            bt_fail(BT_ERROR_DATA, "%s: there are no subfolders; expected one for each class, with its images", folder);
     for (int64_t i = 0; status == BT_OK && i < own.count; i++) {
         int32_t label = 0;
         status = number_of(folder, own.items[i], numbered_by, &all->classes, &label);
@@ -139,7 +141,7 @@ static bt_status begin(album *a, const bt_picture *found)
     if (a->options.colour)
         a->first.channels = 3;
     if (!bt_mul_size((size_t)(a->first.height * a->first.width), (size_t)a->first.channels, &size) || size > INT32_MAX)
-        return bt_fail(BT_ERROR_DATA, "%s: %lld x %lld pixels; expected less than 2 GiB", path_at(a, 0),
+        return bt_fail(BT_ERROR_DATA, "%s: the image has %lld x %lld pixels; expected less than 2 GiB", path_at(a, 0),
                        (long long)a->first.width, (long long)a->first.height);
     BT_TRY(bt_check_dense(path_at(a, 0), a->all->paths.count, (int64_t)size, 1));
     a->pixels = bt_alloc_array((size_t)a->count, size);
@@ -151,13 +153,13 @@ static bt_status check_size(const album *a, const bt_picture *found)
     int64_t height, width;
     bt_resized_size(found, &a->options, &height, &width);
     if (a->options.crop && (height < a->options.crop || width < a->options.crop))
-        return bt_fail(BT_ERROR_DATA, "%s is of %lld x %lld pixels%s; expected at least the %lld x %lld of the crop",
+        return bt_fail(BT_ERROR_DATA, "%s has %lld x %lld pixels%s; expected at least the %lld x %lld of the crop",
                        path_at(a, a->at), (long long)width, (long long)height, a->options.resize ? ", resized" : "",
                        (long long)a->options.crop, (long long)a->options.crop);
     if (!a->options.crop && (height != a->first.height || width != a->first.width))
         return bt_fail(BT_ERROR_DATA,
-                       "%s is of %lld x %lld pixels, %s of %lld x %lld; expected images of one size, or to be asked to "
-                       "resize them (bt_dataset_images; `resize` of problems that have it)",
+                       "%s has %lld x %lld pixels, %s has %lld x %lld; expected images of one size; ask for them to be "
+                       "resized (bt_dataset_images; `resize` of problems that have it)",
                        path_at(a, a->at), (long long)width, (long long)height, path_at(a, 0), (long long)a->first.width,
                        (long long)a->first.height);
     return BT_OK;
@@ -172,7 +174,7 @@ static bt_status place(void *user, const bt_picture *found, int64_t *channels, u
         BT_TRY(begin(a, found));
     BT_TRY(check_size(a, found));
     if (found->channels > a->first.channels)
-        return bt_fail(BT_ERROR_DATA, "%s is in colour, %s is grey; expected images like the first one",
+        return bt_fail(BT_ERROR_DATA, "%s is in colour, %s is grey; expected all images to be like the first one",
                        path_at(a, a->at), path_at(a, 0));
     a->deep += found->deep;
     a->transparent += found->transparent;
@@ -227,11 +229,11 @@ static char *note_of(const album *a, const char *folder)
 {
     bt_text text = {0};
     if (a->deep)
-        bt_text_add(&text, "%s: %lld of %lld images have 16 bits per channel, of which 8 are taken", folder,
+        bt_text_add(&text, "%s: %lld of %lld images have 16 bits per channel, of which 8 are used", folder,
                     (long long)a->deep, (long long)a->all->paths.count);
     if (a->transparent)
-        bt_text_add(&text, "%s%s: %lld of %lld images have transparency, which is left out", a->deep ? "; " : "",
-                    folder, (long long)a->transparent, (long long)a->all->paths.count);
+        bt_text_add(&text, "%s%s: %lld of %lld images have transparency, which is ignored", a->deep ? "; " : "", folder,
+                    (long long)a->transparent, (long long)a->all->paths.count);
     return text.data;
 }
 

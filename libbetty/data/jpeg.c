@@ -67,7 +67,7 @@ static void read_lines(reading *r, int64_t channels, uint8_t *pixels)
     const bool inks = jpeg->out_color_space == JCS_CMYK;
     const size_t row = (size_t)jpeg->output_width * (size_t)channels;
     if (jpeg->output_components != (inks ? 4 : (int)channels))
-        leave(r, "its lines are not as long as they should be");
+        leave(r, "its lines have the wrong length");
     if (inks && !(r->line = bt_alloc((size_t)jpeg->output_width * 4))) {
         r->status = BT_ERROR_MEMORY;
         return;
@@ -121,7 +121,7 @@ bt_status bt_read_jpeg(bt_source *source, bt_picture_fn *place, void *user)
         read_image(r, bytes, size, place, user);
         jpeg_destroy_decompress(&r->jpeg);
         status = r->status == BT_OK && *r->why
-                     ? bt_fail(BT_ERROR_DATA, "%s: not a whole JPEG image: %s", bt_source_path(source), r->why)
+                     ? bt_fail(BT_ERROR_DATA, "%s: not a complete JPEG image: %s", bt_source_path(source), r->why)
                      : r->status;
     }
     bt_free(r->line);

@@ -73,7 +73,7 @@ static bt_status check_twice(libsvm *s)
         qsort(s->seen, (size_t)s->seen_count, sizeof *s->seen, ascending);
     for (int64_t i = 1; i < s->seen_count; i++)
         if (s->seen[i] == s->seen[i - 1])
-            return bt_fail(BT_ERROR_DATA, "%s, line %lld: index %d stands there twice; expected each once", s->path,
+            return bt_fail(BT_ERROR_DATA, "%s, line %lld: index %d occurs twice; expected each index once", s->path,
                            (long long)s->line, (int)s->seen[i] - s->form.from_zero);
     s->seen_count = 0;
     return BT_OK;
@@ -99,8 +99,8 @@ static bt_status add_entry(libsvm *s, const char *token, int64_t length, int64_t
         BT_TRY(note_index(s, index));
     else if (index <= *before)
         return wrong(s, token, length,
-                     "a larger index than the one before it: they increase within a line; \"FILE:any_order\" reads a "
-                     "file where they do not");
+                     "a larger index than the one before it: indices increase within a line; \"FILE:any_order\" reads "
+                     "a file where they do not");
     double value;
     bt_numeral kind = bt_read_number(token + i + 1, length - i - 1, &value);
     if (kind != BT_NUMERAL)
@@ -235,8 +235,8 @@ bt_status bt_libsvm_form_of(const char *path, const char *words, bt_libsvm_form 
         if (!zero && !any && !sparse)
             return bt_fail(
                 BT_ERROR_DATA,
-                "%s: a target column \"%s\" is asked for, but in a libsvm file the target stands first; what can "
-                "stand here is from_zero, any_order and sparse, one or more: FILE:from_zero,any_order",
+                "%s: the target column is given as \"%s\", but in a libsvm file the target is always first; here you "
+                "can give from_zero, any_order and sparse, one or more: FILE:from_zero,any_order",
                 path, bt_show(word, (int64_t)length).text);
         form->from_zero |= zero;
         form->any_order |= any;

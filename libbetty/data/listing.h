@@ -19,11 +19,11 @@ bt_entry bt_entry_of(const char *path);
 /* Whether it ends with one of these, such as ".png", in capital letters or not. */
 bool bt_ends_with_one_of(const char *name, const char *const *ends, int count);
 
-/* Says whether a path is wanted, or fails because it should not be there. */
+/* Says whether a path is wanted; fails if it must not be there. */
 typedef bt_status bt_wanted_fn(const char *path, bool *take);
 
-/* The names of what is wanted in a folder, sorted by their bytes; what is hidden is left out. The list is to be freed
- * also after a failure. */
+/* The names of what is wanted in a folder, sorted by their bytes, without hidden files. The list is to be freed also
+ * after a failure. */
 bt_status bt_names_in(const char *folder, bt_wanted_fn *wanted, bt_names *list);
 
 #endif

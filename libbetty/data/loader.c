@@ -157,7 +157,7 @@ bt_status bt_loader_draw(bt_loader *loader, const bt_batch **batch)
     if (!loader || !batch)
         return bt_fail(BT_ERROR_ARGUMENT, "bt_loader_draw: the %s is NULL", loader ? "place for the batch" : "loader");
     if (loader->position >= loader->most)
-        return bt_fail(BT_ERROR_UNSUPPORTED, "a loader has drawn %lld batches: the examples of more cannot be counted",
+        return bt_fail(BT_ERROR_UNSUPPORTED, "a loader has drawn %lld batches; it cannot count the examples of more",
                        (long long)loader->most);
     if (!loader->lent && !loader->slots[0].memory)
         BT_TRY(bt_loader_take_memory(loader));

@@ -28,11 +28,11 @@ struct bt_loader {
     bt_slot *slots;
     int64_t slot_count;
     size_t slot_bytes;
-    char *lent;      /* memory of somebody else, where all slots lie now; NULL: they lie in their own */
+    char *lent;      /* somebody else's memory, where all slots are now; NULL: they are in their own */
     char *scratch;   /* of the threads that fill */
     int32_t *ahead;  /* places of examples that are asked for before they are drawn; NULL: no field lies in a file */
     int64_t asked;   /* draws below this have been asked for */
-    size_t gathered; /* bytes of such fields since their pages were let go */
+    size_t gathered; /* bytes of such fields since their pages were released */
     bt_batch *shapes[2];
     int shape_count;
     size_t bytes;

@@ -21,12 +21,13 @@ static bt_status check(const bt_dataset *data, const bt_loader_options *o)
         return bt_fail(BT_ERROR_ARGUMENT, "found batch size %lld; expected at least 1, or 0 for all examples",
                        (long long)o->batch_size);
     if (o->keep < 1 || o->keep > (1 << 20))
-        return bt_fail(BT_ERROR_ARGUMENT, "a loader is asked to keep %lld batches; expected 1 to %d",
+        return bt_fail(BT_ERROR_ARGUMENT, "a loader is asked to keep %lld batches ready; expected 1 to %d",
                        (long long)o->keep, 1 << 20);
     if (o->threads < 1)
         return bt_fail(BT_ERROR_ARGUMENT, "a loader is given %d threads; expected at least 1", o->threads);
     if (o->ranks < 1 || o->rank < 0 || o->rank >= o->ranks)
-        return bt_fail(BT_ERROR_ARGUMENT, "a loader is for rank %d of %d; expected 0 or more, and less than that",
+        return bt_fail(BT_ERROR_ARGUMENT,
+                       "a loader is opened for rank %d of %d; expected a rank from 0 and below the number of ranks",
                        o->rank, o->ranks);
     if (!bt_dtype_floats(o->dtype))
         return bt_fail(BT_ERROR_ARGUMENT, "a loader is asked for floating fields as %s; expected f32 or f64",
@@ -34,8 +35,8 @@ static bt_status check(const bt_dataset *data, const bt_loader_options *o)
     if (o->drop_last && o->batch_size > data->count && !data->tasks)
         return bt_fail(
             BT_ERROR_DATA,
-            "no batch is left: %lld examples, batches of %lld (batch_size), and the short last one is dropped "
-            "(drop_last)",
+            "no batch is left: there are %lld examples for batches of %lld (batch_size), and the short last batch is "
+            "dropped (drop_last)",
             (long long)data->count, (long long)o->batch_size);
     return BT_OK;
 }
@@ -175,7 +176,7 @@ static bt_status open_scratch(bt_loader *loader)
     if (!most || !loader->options.chance)
         return BT_OK;
     if (!bt_mul_size(most, (size_t)loader->options.threads, &bytes))
-        return bt_fail(BT_ERROR_DATA, "images are too large to be mixed");
+        return bt_fail(BT_ERROR_DATA, "the images are too large for mixup");
     loader->bytes += bytes;
     return (loader->scratch = bt_alloc_aligned(bytes)) ? BT_OK : BT_ERROR_MEMORY;
 }

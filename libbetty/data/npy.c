@@ -44,7 +44,7 @@ static bt_status read_string(dictionary *d, char **text)
         return wrong(d, "a name in quotes");
     char *begin = d->text + d->at + 1, *end = memchr(begin, quote, (size_t)(d->size - d->at - 1));
     if (!end)
-        return wrong(d, "a name that its quote closes");
+        return wrong(d, "a name with a closing quote");
     *end = 0;
     *text = begin;
     d->at = end + 1 - d->text;
@@ -60,7 +60,7 @@ static bt_status read_dtype(dictionary *d, bt_npy *npy)
     const int64_t before = d->at;
     char *text;
     if (next(d) == '[')
-        return wrong(d, "one type of numbers: records of several fields are not read; save each field as a file");
+        return wrong(d, "one type of number: records with several fields cannot be read; save each field as a file");
     BT_TRY(read_string(d, &text));
     for (int i = 0; i < BT_COUNT_OF(read); i++)
         if (strcmp(text, read[i].text) == 0) {
@@ -135,7 +135,7 @@ static bt_status read_dictionary(dictionary *d, bt_npy *npy, bool *fortran)
             return wrong(d, "a comma or the closing brace");
     }
     if (next(d))
-        return wrong(d, "nothing behind the dictionary");
+        return wrong(d, "nothing after the dictionary");
     if (seen != 7)
         return bt_fail(BT_ERROR_DATA, "%s, byte %lld: the header lacks %s", d->path, (long long)d->first,
                        !(seen & 1)   ? "'descr'"
@@ -155,22 +155,23 @@ static bt_status check(const dictionary *d, const bt_npy *npy, bool fortran, int
         fits = fits && bt_mul_size(bytes, (size_t)a->dims[i], &bytes);
     bt_shape_text(shape, a->rank, a->dims);
     if (a->rank < 1)
-        return bt_fail(BT_ERROR_SHAPE, "%s: a single number; expected an array whose first axis counts the examples",
-                       d->path);
+        return bt_fail(BT_ERROR_SHAPE,
+                       "%s: found a single number; expected an array whose first axis counts the examples", d->path);
     if (a->dims[0] > BT_MAX_EXAMPLES)
-        return bt_fail(BT_ERROR_DATA, "%s: of shape %s; expected at most %d examples", d->path, shape, BT_MAX_EXAMPLES);
+        return bt_fail(BT_ERROR_DATA, "%s: the array is of shape %s; expected at most %d examples", d->path, shape,
+                       BT_MAX_EXAMPLES);
     if (fortran && a->rank > 1)
         return bt_fail(BT_ERROR_UNSUPPORTED,
-                       "%s: the array lies column by column (fortran_order); save it row by row, with "
-                       "numpy.save(FILE, numpy.ascontiguousarray(array))",
+                       "%s: the array is stored by columns (fortran_order); save it by rows, with numpy.save(FILE, "
+                       "numpy.ascontiguousarray(array))",
                        d->path);
     if (!fits || bytes > INT64_MAX / 4 || (int64_t)bytes != size - npy->offset)
         return bt_fail(BT_ERROR_DATA,
-                       "%s: its header promises %s numbers of %zu bytes; found %lld bytes behind the header", d->path,
+                       "%s: its header promises %s numbers of %zu bytes; found %lld bytes after the header", d->path,
                        shape, bt_dtype_size(a->dtype), (long long)(size - npy->offset));
     if (npy->offset % (int64_t)bt_dtype_size(a->dtype))
         return bt_fail(BT_ERROR_UNSUPPORTED,
-                       "%s: the numbers begin at byte %lld, which is no multiple of their size: save the file again "
+                       "%s: the numbers begin at byte %lld, which is not a multiple of their size; save the file again "
                        "with numpy.save",
                        d->path, (long long)npy->offset);
     return BT_OK;
@@ -216,8 +217,8 @@ bt_status bt_read_npy(const char *path, bt_npy *npy)
     bt_status status = read_header(source, &d, npy);
     bt_source_close(source);
     if (status == BT_OK && size < 0)
-        status =
-            bt_fail(BT_ERROR_UNSUPPORTED, "%s: packed by gzip, which cannot be mapped into memory; unpack it", path);
+        status = bt_fail(BT_ERROR_UNSUPPORTED,
+                         "%s: the file is compressed by gzip and cannot be mapped into memory; unpack it", path);
     if (status == BT_OK)
         status = read_dictionary(&d, npy, &fortran);
     if (status == BT_OK)

@@ -25,18 +25,19 @@ static const struct {
     {"omniglot", COMES_WITH_IT, 0, NULL},
     {"digits", COMES_WITH_IT, 0, NULL},
     {"semeval", COMES_WITH_IT, 0, NULL},
-    {"austen", "it comes with the library, but is a text, which bt_dataset_windows opens", 0, NULL},
+    {"austen", "it comes with the library, but it is a text; open it with bt_dataset_windows", 0, NULL},
     {"trec",
      "put its files, trec.train.tsv, trec.valid.tsv and trec.test.tsv, into the folder trec of $BETTY_DATA or of "
      "./data",
      0, NULL},
     {"cifar10",
-     "get its binary version and put the folder cifar-10-batches-bin, with data_batch_1.bin to data_batch_5.bin and "
-     "test_batch.bin (or .bin.gz), into $BETTY_DATA or ./data; or name such a folder, or one .bin file, by its path",
+     "download its binary version and put the folder cifar-10-batches-bin, with data_batch_1.bin to data_batch_5.bin "
+     "and test_batch.bin (or .bin.gz), into $BETTY_DATA or ./data; or give the path of such a folder, or of one .bin "
+     "file",
      10, "cifar-10-batches-bin"},
     {"cifar100",
-     "get its binary version and put the folder cifar-100-binary, with train.bin and test.bin (or .bin.gz), into "
-     "$BETTY_DATA or ./data; or name such a folder, or one .bin file, by its path",
+     "download its binary version and put the folder cifar-100-binary, with train.bin and test.bin (or .bin.gz), into "
+     "$BETTY_DATA or ./data; or give the path of such a folder, or of one .bin file",
      100, "cifar-100-binary"},
 };
 
@@ -117,16 +118,14 @@ static bt_dataset *read_table(const bt_found *found, const char *target)
         return bt_read_libsvm(found->file, form, features);
     case FORMAT_IDX:
         bt_fail(BT_ERROR_DATA,
-                "%s: an IDX file that does not tell by its name what it is; expected a file called ...images..., "
-                "beside one "
-                "called ...labels..., or the folder of both",
+                "%s: the name of this IDX file does not say what it holds; expected a file called ...images..., beside "
+                "one called ...labels..., or the folder of both",
                 found->file);
         return NULL;
     case FORMAT_UNKNOWN:
         break;
     }
-    bt_fail(BT_ERROR_DATA, "%s: the format is not known; expected IDX, CSV, libsvm or CIFAR (.bin), plain or .gz",
-            found->file);
+    bt_fail(BT_ERROR_DATA, "%s: unknown format; expected IDX, CSV, libsvm or CIFAR (.bin), plain or .gz", found->file);
     return NULL;
 }
 
@@ -304,15 +303,13 @@ static void nothing_at(const char *path)
     struct stat info;
     if (stat(path, &info) == 0 && S_ISDIR(info.st_mode))
         bt_fail(BT_ERROR_FILE,
-                "data set \"%s\": the folder has none; expected IDX files such as train-images-idx3-ubyte.gz, those of "
-                "CIFAR (data_batch_1.bin to data_batch_5.bin and test_batch.bin; train.bin and test.bin), folders of "
-                "images (train/CLASS/FILE, test/CLASS/FILE), arrays (FIELD.npy, or train/FIELD.npy and "
-                "test/FIELD.npy), or a "
-                "table called as the folder or \"train\" (.csv, "
-                ".libsvm, .gz)",
+                "data set \"%s\": the folder holds no data set; expected IDX files such as train-images-idx3-ubyte.gz, "
+                "those of CIFAR (data_batch_1.bin to data_batch_5.bin and test_batch.bin; train.bin and test.bin), "
+                "folders of images (train/CLASS/FILE, test/CLASS/FILE), arrays (FIELD.npy, or train/FIELD.npy and "
+                "test/FIELD.npy), or a table with the name of the folder or \"train\" (.csv, .libsvm, .gz)",
                 path);
     else
-        bt_fail(BT_ERROR_FILE, "data set \"%s\" is not there: no such file or folder", path);
+        bt_fail(BT_ERROR_FILE, "data set \"%s\" not found: no such file or folder", path);
 }
 
 /* A folder of that name in one of the places, in which there was no data set: it is told as by its path. */
@@ -365,8 +362,8 @@ static bt_status check_resized(const char *name, const bt_found *found, const bt
     if (!o || found->kind == BT_FOUND_FOLDERS || found->kind == BT_FOUND_NOTHING)
         return BT_OK;
     return bt_fail(BT_ERROR_UNSUPPORTED,
-                   "data set \"%s\": only folders of images (SPLIT/CLASS/FILE) are resized, cut or made colour when "
-                   "they are read",
+                   "data set \"%s\": only folders of images (SPLIT/CLASS/FILE) can be resized, cropped or made colour "
+                   "when they are read",
                    name);
 }
 

@@ -72,12 +72,11 @@ bt_status bt_places_lack(const char *what, const char *name, const char *more)
     const char *own = getenv("BETTY_DATA");
     char *installed;
     if (name[0] == '/')
-        return bt_fail(BT_ERROR_FILE, "%s \"%s\" is not there: no such file or folder%s", what, name, more);
+        return bt_fail(BT_ERROR_FILE, "%s \"%s\" not found: no such file or folder%s", what, name, more);
     BT_TRY(bt_installed("share/betty/data", "", &installed));
     bt_fail(BT_ERROR_FILE,
-            "%s \"%s\" is not there: looked at that path and in %s%s%s, ./data, %s and "
-            "/usr/share/datasets%s",
-            what, name, beside ? beside : "", beside ? " (where the INI file is), " : "",
+            "%s \"%s\" not found: looked at that path and in %s%s%s, ./data, %s and /usr/share/datasets%s", what, name,
+            beside ? beside : "", beside ? " (where the INI file is), " : "",
             own && *own ? own : "$BETTY_DATA (not set)", installed ? installed : BT_INSTALL_DATA_DIR, more);
     bt_free(installed);
     return BT_ERROR_FILE;

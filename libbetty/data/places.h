@@ -4,8 +4,8 @@
 
 #include "base/base.h"
 
-/* In this order; "." is the working folder. A name with a dot or slash is a path first and looked for in the folders
- * then; a plain word the other way round; a name from the root is nowhere else. */
+/* In this order; "." is the working folder. A name with a dot or slash is first taken as a path and then looked for in
+ * the folders; a plain word the other way round; an absolute path is looked for nowhere else. */
 enum { BT_PLACES = 10 };
 typedef struct bt_places {
     const char *folders[BT_PLACES]; /* [count] */
@@ -21,7 +21,7 @@ char *bt_place_path(const char *folder, const char *name);
 /* The first PLACE/NAME at which there is a file or a folder; *path, to be freed; NULL, which is no failure: nowhere. */
 bt_status bt_places_find(const char *name, char **path);
 
-/* "WHAT "NAME" is not there: looked at ...MORE", as BT_ERROR_FILE. */
+/* "WHAT "NAME" not found: looked at ...MORE", as BT_ERROR_FILE. */
 bt_status bt_places_lack(const char *what, const char *name, const char *more);
 
 #endif

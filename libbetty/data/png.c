@@ -90,7 +90,7 @@ static void read_rows(reading *r)
     png_read_update_info(r->png, r->info);
     const size_t row = png_get_rowbytes(r->png, r->info);
     if (row != (size_t)(due.width * due.channels))
-        png_error(r->png, "a row is not as long as it should be");
+        png_error(r->png, "a row has the wrong length");
     for (int pass = 0; pass < passes; pass++)
         for (int64_t y = 0; y < due.height; y++)
             png_read_row(r->png, pixels + (size_t)y * row, NULL);
@@ -119,8 +119,8 @@ bt_status bt_read_png(bt_source *source, bt_picture_fn *place, void *user)
     if (r.status == BT_OK && bt_error_status() != before) /* memory that it asked for */
         r.status = bt_error_status();
     else if (r.status == BT_OK && (!r.info || *r.why))
-        r.status = bt_fail(BT_ERROR_DATA, "%s: not a whole PNG image: %s", bt_source_path(source),
-                           r.info ? r.why : "libpng cannot begin");
+        r.status = bt_fail(BT_ERROR_DATA, "%s: not a complete PNG image: %s", bt_source_path(source),
+                           r.info ? r.why : "libpng cannot start");
     png_destroy_read_struct(&r.png, &r.info, NULL);
     return r.status;
 }

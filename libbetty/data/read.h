@@ -28,7 +28,7 @@ bt_status bt_source_all(const char *path, char **text, int64_t *size);
 /* Without its line end, NUL-terminated, valid until the next call; *line is NULL at the end. */
 bt_status bt_source_line(bt_source *source, const char **line, int64_t *length);
 
-/* Of a file's first bytes: text that is not UTF-8 but UTF-16 or UTF-32 is told as what it is. */
+/* If a file's first bytes show UTF-16 or UTF-32 text, that is reported. */
 bt_status bt_check_text(const char *path, const char *head, int64_t size);
 
 /* Bytes of a file for a message: at most 40, those that do not print as '?'. */
@@ -57,7 +57,7 @@ const char *bt_numeral_text(char buffer[80], bt_numeral kind, const char *text, 
  */
 bt_store *bt_store_numbers(double *values, int rank, const int64_t *dims);
 
-/* What is nearly all zeros can be small as a file and huge in memory: it must fit into half of the machine. */
+/* Data that are nearly all zeros can be small as a file and huge in memory: they must fit into half the machine. */
 bt_status bt_check_dense(const char *path, int64_t rows, int64_t columns, size_t item);
 
 /* ---- readers; each gives NULL after a failure ---- */

@@ -71,7 +71,7 @@ bt_dataset *bt_registry_open(const char *name, const char *split, bool *found)
     bt_dataset *data = def->open(split);
     innermost = now.outer;
     if (!data)
-        bt_fail(BT_ERROR_DATA, "data set \"%s\": its open function gave none for the split \"%s\"", name, split);
+        bt_fail(BT_ERROR_DATA, "data set \"%s\": its open function returned none for the split \"%s\"", name, split);
     return data;
 }
 

@@ -18,7 +18,7 @@ static bt_status check(const bt_dataset *data, const bt_column **image)
                        "bt_dataset_rotations: field \"image\" is of shape %s; expected [n, size, size, channels]",
                        bt_shape_text(shape, a.rank, a.dims));
     if (data->count > BT_MAX_EXAMPLES / TURNS)
-        return bt_fail(BT_ERROR_DATA, "bt_dataset_rotations: %lld examples; expected at most %d",
+        return bt_fail(BT_ERROR_DATA, "bt_dataset_rotations: found %lld examples; expected at most %d",
                        (long long)data->count, BT_MAX_EXAMPLES / TURNS);
     return BT_OK;
 }
@@ -59,7 +59,7 @@ static bt_status turned_labels(const bt_classes *c, int64_t count, bt_store **la
 {
     const int64_t low = c->values[0], high = c->values[c->count - 1], most = INT32_MAX / TURNS, span = high - low + 1;
     if (low < 0 || high > most)
-        return bt_fail(BT_ERROR_DATA, "bt_dataset_rotations: labels from %lld to %lld; expected 0 to %lld",
+        return bt_fail(BT_ERROR_DATA, "bt_dataset_rotations: found labels from %lld to %lld; expected 0 to %lld",
                        (long long)low, (long long)high, (long long)most);
     int32_t *values = bt_alloc_array((size_t)(TURNS * count), sizeof *values);
     for (int64_t i = 0; values && i < TURNS * count; i++)

@@ -17,9 +17,9 @@ static bt_status keep_marked(const char *function, bt_dataset *data, const uint8
     for (int64_t i = 0; i < data->count; i++)
         if (marks[i])
             places[count++] = (int32_t)i;
-    bt_status status = count
-                           ? bt_dataset_select(data, places, count)
-                           : bt_fail(BT_ERROR_DATA, "%s: no example of %lld is left", function, (long long)data->count);
+    bt_status status =
+        count ? bt_dataset_select(data, places, count)
+              : bt_fail(BT_ERROR_DATA, "%s: none of the %lld examples is left", function, (long long)data->count);
     bt_free(places);
     return status;
 }
@@ -39,7 +39,8 @@ static int32_t *shuffled(int64_t count, uint64_t seed, bt_purpose purpose)
 static bt_status part(bt_dataset *data, double from, double to, uint64_t seed)
 {
     if (!(from >= 0 && from < to && to <= 1))
-        return bt_fail(BT_ERROR_ARGUMENT, "bt_dataset_part: from %g to %g; expected 0 <= from < to <= 1", from, to);
+        return bt_fail(BT_ERROR_ARGUMENT, "bt_dataset_part: found from %g to %g; expected 0 <= from < to <= 1", from,
+                       to);
     int64_t begin = llround(from * (double)data->count), end = llround(to * (double)data->count);
     int32_t *order = shuffled(data->count, seed, BT_FOR_PART);
     uint8_t *marks = bt_alloc((size_t)data->count);
@@ -69,8 +70,8 @@ static bt_status rows(bt_dataset *data, int64_t from, int64_t to)
     if (begin < 0 || end > count || begin >= end)
         return bt_fail(
             BT_ERROR_ARGUMENT,
-            "bt_dataset_rows: from %lld to %lld of %lld examples; expected 0 <= from < to, or BT_REST; what is "
-            "negative counts from the end",
+            "bt_dataset_rows: found from %lld to %lld of %lld examples; expected 0 <= from < to, or BT_REST; negative "
+            "numbers count from the end",
             (long long)from, (long long)to, (long long)count);
     int32_t *places = bt_alloc_array((size_t)(end - begin), sizeof *places);
     if (!places)
@@ -120,9 +121,9 @@ static bt_status per_class(bt_dataset *data, const bt_classes *c, int64_t from, 
         begin[k] = from;
         end[k] = to == BT_REST ? size : to;
         if (from > size || end[k] > size)
-            status = bt_fail(BT_ERROR_DATA,
-                             "bt_dataset_per_class: class %lld has %lld examples; expected at least the %lld asked for",
-                             (long long)c->values[k], (long long)size, (long long)(to == BT_REST ? from : to));
+            status =
+                bt_fail(BT_ERROR_DATA, "bt_dataset_per_class: class %lld has %lld examples; expected at least %lld",
+                        (long long)c->values[k], (long long)size, (long long)(to == BT_REST ? from : to));
     }
     if (status == BT_OK)
         status = keep_of_classes("bt_dataset_per_class", data, c, begin, end, seed, BT_FOR_PER_CLASS);
@@ -138,7 +139,8 @@ bt_dataset *bt_dataset_per_class(bt_dataset *data, int64_t from, int64_t to, uin
     if (from < 0 || to <= from)
         return bt_dataset_done(data,
                                bt_fail(BT_ERROR_ARGUMENT,
-                                       "bt_dataset_per_class: from %lld to %lld; expected 0 <= from < to, or BT_REST",
+                                       "bt_dataset_per_class: found from %lld to %lld; expected 0 <= from < to, or "
+                                       "BT_REST",
                                        (long long)from, (long long)to));
     bt_classes c;
     bt_status status = bt_classes_find("bt_dataset_per_class", data, &c);
@@ -176,8 +178,8 @@ bt_dataset *bt_dataset_long_tail(bt_dataset *data, double factor, uint64_t seed)
         return bt_dataset_done(data, BT_ERROR_ARGUMENT);
     if (!(factor >= 1 && factor <= 1e12))
         return bt_dataset_done(data, bt_fail(BT_ERROR_ARGUMENT,
-                                             "bt_dataset_long_tail: factor %g; expected at least 1: how many times "
-                                             "larger the first class is than the last",
+                                             "bt_dataset_long_tail: found factor %g; expected at least 1: how many "
+                                             "times larger the first class is than the last",
                                              factor));
     if (factor == 1)
         return data;
@@ -239,8 +241,8 @@ bt_dataset *bt_dataset_label_noise(bt_dataset *data, double share, uint64_t seed
     if (!bt_dataset_usable("bt_dataset_label_noise", data))
         return bt_dataset_done(data, BT_ERROR_ARGUMENT);
     if (!(share >= 0 && share <= 1))
-        return bt_dataset_done(data,
-                               bt_fail(BT_ERROR_ARGUMENT, "bt_dataset_label_noise: share %g; expected 0 to 1", share));
+        return bt_dataset_done(
+            data, bt_fail(BT_ERROR_ARGUMENT, "bt_dataset_label_noise: found share %g; expected 0 to 1", share));
     if (share == 0)
         return data;
     bt_classes c;

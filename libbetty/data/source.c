@@ -90,7 +90,7 @@ static int fetch(bt_source *source, void *to, unsigned size)
         number == Z_ERRNO       ? cannot(source->path, errno ? strerror(errno) : "unknown reason")
         : number == Z_MEM_ERROR ? bt_fail(BT_ERROR_MEMORY, "%s: out of memory while reading", source->path)
         : number == Z_BUF_ERROR
-            ? bt_fail(BT_ERROR_DATA, "%s: the gzip stream breaks off: the file is incomplete", source->path)
+            ? bt_fail(BT_ERROR_DATA, "%s: the gzip stream is cut short: the file is incomplete", source->path)
             : bt_fail(BT_ERROR_DATA, "%s: the gzip stream is damaged (%s)", source->path, text);
     return -1;
 }
@@ -208,8 +208,8 @@ bt_status bt_check_text(const char *path, const char *head, int64_t size)
     bool big = size >= 4 && !byte[0] && byte[1] >= ' ' && !byte[2] && byte[3] >= ' ';
     if (!marked && !little && !big)
         return BT_OK;
-    return bt_fail(BT_ERROR_DATA,
-                   "%s: the text is UTF-16; expected UTF-8: save it so, or turn it by iconv -f UTF-16 -t UTF-8", path);
+    return bt_fail(BT_ERROR_DATA, "%s: the text is UTF-16; expected UTF-8: convert it with iconv -f UTF-16 -t UTF-8",
+                   path);
 }
 
 bt_shown bt_show(const char *text, int64_t length)

@@ -87,8 +87,9 @@ void bt_tasks_draw(bt_tasks *t, int64_t number, int32_t *const *places)
 static bt_status check(int64_t ways, int64_t shots, int64_t queries, const bt_classes *c)
 {
     if (ways > c->count)
-        return bt_fail(BT_ERROR_DATA, "bt_dataset_tasks: tasks of %lld classes; the data set has %lld", (long long)ways,
-                       (long long)c->count);
+        return bt_fail(BT_ERROR_DATA,
+                       "bt_dataset_tasks: tasks of %lld classes were asked for, but the data set has %lld",
+                       (long long)ways, (long long)c->count);
     for (int64_t k = 0; k < c->count; k++) {
         int64_t size = c->starts[k + 1] - c->starts[k];
         if (shots > size || queries > size - shots)
@@ -133,12 +134,12 @@ bt_dataset *bt_dataset_tasks(bt_dataset *data, int64_t ways, int64_t shots, int6
         return bt_dataset_done(data, BT_ERROR_ARGUMENT);
     if (data->augment && data->augment->alpha != 0)
         return bt_dataset_done(data, bt_fail(BT_ERROR_UNSUPPORTED,
-                                             "bt_dataset_tasks: the data set is one of bt_dataset_mixup, whose other "
-                                             "examples may be of classes that are not in the task"));
+                                             "bt_dataset_tasks: the data set mixes examples (bt_dataset_mixup), and "
+                                             "the other example may be of a class that is not in the task"));
     if (ways < 1 || shots < 1 || queries < 1)
         return bt_dataset_done(data, bt_fail(BT_ERROR_ARGUMENT,
-                                             "bt_dataset_tasks: %lld ways, %lld shots, %lld queries; expected at least "
-                                             "1 of each",
+                                             "bt_dataset_tasks: found %lld ways, %lld shots, %lld queries; expected at "
+                                             "least 1 of each",
                                              (long long)ways, (long long)shots, (long long)queries));
     bt_classes c;
     bt_status status = bt_classes_find("bt_dataset_tasks", data, &c);

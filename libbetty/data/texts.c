@@ -171,7 +171,7 @@ static bt_status learn_words(bt_words *words, const texts *train, int64_t *size)
         BT_TRY(bt_words_add(words, text, length));
     }
     *size = bt_words_choose(words, MOST_WORDS);
-    return *size ? BT_OK : bt_fail(BT_ERROR_DATA, "%s: there is no word in its texts", train->path);
+    return *size ? BT_OK : bt_fail(BT_ERROR_DATA, "%s: its texts have no words", train->path);
 }
 
 static bt_store *table(bt_dtype dtype, int64_t rows, int64_t columns)

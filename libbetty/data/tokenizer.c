@@ -149,8 +149,7 @@ bt_status bt_tokenizer_ids(const bt_tokenizer *t, const char *text, int64_t size
 {
     const int64_t bad = bt_not_utf8(text, size);
     if (bad >= 0)
-        return bt_fail(BT_ERROR_DATA,
-                       "the text is not UTF-8: byte %lld is 0x%02X; iconv makes UTF-8 of other encodings",
+        return bt_fail(BT_ERROR_DATA, "the text is not UTF-8: byte %lld is 0x%02X; convert it with iconv",
                        (long long)bad, (unsigned)(unsigned char)text[bad]);
     return encode(t, text, size, special, ids);
 }
@@ -192,7 +191,7 @@ static bt_status decode(const bt_tokenizer *t, const int32_t *ids, int64_t count
     for (int64_t i = 0; i < count; i++) {
         int64_t size;
         if (ids[i] < 0 || ids[i] >= t->size || t->numbers[ids[i]] < 0)
-            return bt_fail(BT_ERROR_ARGUMENT, "bt_tokenizer_decode: %d is no token; ids are 0 to %lld", (int)ids[i],
+            return bt_fail(BT_ERROR_ARGUMENT, "bt_tokenizer_decode: %d is not a token; ids are 0 to %lld", (int)ids[i],
                            (long long)t->size - 1);
         const char *text = bt_vocabulary_get(&t->tokens, t->numbers[ids[i]], &size);
         if (special || !is_special(t, ids[i]))

@@ -1,4 +1,4 @@
-/* data/tokenizer.h: what a tokeniser is made of; for the files of data/ only. */
+/* data/tokenizer.h: the inside of a tokeniser; for the files of data/ only. */
 #ifndef BT_TOKENIZER_H
 #define BT_TOKENIZER_H
 
@@ -86,7 +86,7 @@ bt_tokenizer *bt_tokenizer_begin(void);
 bt_status bt_tokenizer_put(bt_tokenizer *t, const char *path, const char *text, int64_t size, int64_t id);
 bt_status bt_tokenizer_add_step(bt_steps *steps, bt_step step);
 bt_status bt_tokenizer_add_special(bt_tokenizer *t, bt_added added);
-/* Puts in order what has been put in; fails where ids leave too many gaps. */
+/* Sorts what has been entered; fails if the ids leave too many gaps. */
 bt_status bt_tokenizer_finish(bt_tokenizer *t, const char *path);
 
 bt_status bt_tokenizer_ids(const bt_tokenizer *t, const char *text, int64_t size, bool special, bt_ids *ids);

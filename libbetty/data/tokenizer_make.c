@@ -92,7 +92,7 @@ static bt_status number_ids(bt_tokenizer *t, const char *path)
     if (!t->size)
         return bt_fail(BT_ERROR_DATA, "%s: the vocabulary is empty", path);
     if (t->size > 2 * t->tokens.count + 4096)
-        return bt_fail(BT_ERROR_DATA, "%s: %lld tokens have ids up to %lld; expected hardly any gap", path,
+        return bt_fail(BT_ERROR_DATA, "%s: %lld tokens have ids up to %lld; expected ids with almost no gaps", path,
                        (long long)t->tokens.count, (long long)t->size - 1);
     t->numbers = bt_alloc_array((size_t)t->size, sizeof *t->numbers);
     if (!t->numbers)

@@ -15,7 +15,7 @@ bt_status bt_json_vocabulary(const bt_json_reader *r, const json_t *vocabulary)
     json_object_foreach((json_t *)(uintptr_t)vocabulary, token, id)
     {
         if (!json_is_integer(id))
-            return bt_json_bad(r, "vocab", "the id of \"%.80s\" is no whole number", token);
+            return bt_json_bad(r, "vocab", "the id of \"%.80s\" is not a whole number", token);
         BT_TRY(bt_tokenizer_put(r->t, r->path, token, (int64_t)strlen(token), json_integer_value(id)));
     }
     return BT_OK;
@@ -88,7 +88,8 @@ static bt_status check_affixes(const bt_json_reader *r)
     enum { MOST = 100 };
     const bool fits = strlen(r->t->model.prefix) <= MOST && strlen(r->t->model.suffix) <= MOST;
     return fits ? BT_OK
-                : bt_json_bad(r, "model", "what continues or ends a word has more than %d bytes: that is not supported",
+                : bt_json_bad(r, "model",
+                              "the text that continues or ends a word has more than %d bytes, which is not supported",
                               MOST);
 }
 
@@ -217,8 +218,9 @@ static bt_status read_template(const bt_json_reader *r, const json_t *part, bt_i
         if (token)
             BT_TRY(put_special(r, part, token, texts ? behind : before));
     }
-    return texts == 1 ? BT_OK
-                      : bt_json_bad(r, "post_processor", "`single` must have the text once, found %d times", texts);
+    return texts == 1
+               ? BT_OK
+               : bt_json_bad(r, "post_processor", "`single` must contain the text once; found it %d times", texts);
 }
 
 static bt_status read_offsets(const bt_json_reader *r, const json_t *part, bt_ids *before, bt_ids *behind)

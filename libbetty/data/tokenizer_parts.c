@@ -63,8 +63,8 @@ static bt_status read_replace(const bt_json_reader *r, const part *p, const json
     const char *text, *regex, *other = "";
     BT_TRY(read_pattern(r, p, object, &text, &regex));
     if (!text)
-        return bt_json_bad(r, p->type, "the regular expression \"%s\" is not supported; only texts are replaced",
-                           regex);
+        return bt_json_bad(r, p->type,
+                           "the regular expression \"%s\" is not supported; only plain texts can be replaced", regex);
     const char *content = json_string_value(json_object_get(object, "content"));
     if (!content)
         return bt_json_bad(r, p->type, "`content` must be a text");
@@ -165,8 +165,8 @@ static bt_status read_split(const bt_json_reader *r, const part *p, const json_t
     if (invert)
         return bt_json_bad(r, p->type, "`invert` is not supported");
     if (regex && (strcmp(regex, GPT2) != 0 || cut != BT_CUT_ISOLATED))
-        return bt_json_bad(r, p->type,
-                           "the regular expression \"%s\" is not supported; only that of GPT-2 is, isolated", regex);
+        return bt_json_bad(r, p->type, "the regular expression \"%s\" is not supported; only GPT-2's is, isolated",
+                           regex);
     if (regex)
         TRY_STEP(.run = bt_step_gpt2);
     else

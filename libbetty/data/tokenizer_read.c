@@ -57,7 +57,7 @@ bt_status bt_json_count(const bt_json_reader *r, const char *what, const json_t 
 {
     const json_t *found = get(object, key);
     if (found && (!json_is_integer(found) || json_integer_value(found) < 0))
-        return bt_json_bad(r, what, "`%s` must be a whole number from 0 on", key);
+        return bt_json_bad(r, what, "`%s` must be a whole number of at least 0", key);
     *value = found ? json_integer_value(found) : *value;
     return BT_OK;
 }
@@ -88,7 +88,8 @@ static bt_status parse(const bt_json_reader *r, json_t **root)
         return BT_OK;
     if (json_error_code(&error) == json_error_out_of_memory)
         return bt_fail(BT_ERROR_MEMORY, "%s: out of memory", r->path);
-    return bt_fail(BT_ERROR_DATA, "%s: no JSON: %s, line %d, column %d", r->path, error.text, error.line, error.column);
+    return bt_fail(BT_ERROR_DATA, "%s: not JSON: %s, line %d, column %d", r->path, error.text, error.line,
+                   error.column);
 }
 
 /* ---- tokenizer.json ---- */
@@ -185,7 +186,7 @@ static bt_status read_merge_lines(const bt_json_reader *r, const char *text)
         if (!length || strncmp(text, "#version", 8) == 0)
             continue;
         if (!blank || memchr(blank + 1, ' ', (size_t)(text + length - blank) - 1))
-            return bt_fail(BT_ERROR_DATA, "%s, line %lld: found \"%s\"; expected two tokens with a blank between",
+            return bt_fail(BT_ERROR_DATA, "%s, line %lld: found \"%s\"; expected two tokens separated by a space",
                            r->path, (long long)line, bt_show(text, (int64_t)length).text);
         BT_TRY(bt_json_merge(r, text, blank - text, blank + 1, text + length - blank - 1));
     }
@@ -259,7 +260,8 @@ static bt_tokenizer *open_folder(const char *folder)
     else if (status == BT_OK && vocabulary && merges)
         t = bt_read_gpt2(vocabulary, merges);
     else if (status == BT_OK)
-        bt_fail(BT_ERROR_FILE, "%s: expected a tokenizer.json, or vocab.json and merges.txt, in this folder", folder);
+        bt_fail(BT_ERROR_FILE,
+                "%s: nothing to read; expected a tokenizer.json, or vocab.json and merges.txt, in this folder", folder);
     bt_free(all);
     bt_free(vocabulary);
     bt_free(merges);

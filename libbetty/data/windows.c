@@ -43,7 +43,7 @@ static bt_status encode(windows *w)
         borders[i + 1] = (int32_t)ids.count;
     }
     if (status == BT_OK && ids.count <= w->length)
-        status = bt_fail(BT_ERROR_DATA, "%s: the text has %lld tokens; windows of %lld need one more than that",
+        status = bt_fail(BT_ERROR_DATA, "%s: the text has %lld tokens; windows of %lld tokens need one more than that",
                          w->text, (long long)ids.count, (long long)w->length);
     bt_array array = {.dtype = BT_I32, .rank = 1, .dims = {ids.count}, .data = ids.at};
     w->tokens = status == BT_OK ? bt_store_windows(array, w->length) : NULL;
@@ -97,8 +97,9 @@ static bt_status choose(windows *w)
     for (int64_t i = 0; i < w->corpus.count; i++)
         w->count += windows_of(w, i, 0);
     if (!w->count)
-        return bt_fail(BT_ERROR_DATA, "%s: from %g to %g there is no window of %lld tokens and the one behind them",
-                       w->text, w->from, w->to, (long long)w->length);
+        return bt_fail(BT_ERROR_DATA,
+                       "%s: from %g to %g there is no room for a window of %lld tokens and the token after it", w->text,
+                       w->from, w->to, (long long)w->length);
     w->next = bt_alloc_array((size_t)w->count, sizeof *w->next);
     w->source = bt_alloc_array((size_t)w->count, sizeof *w->source);
     w->first = w->next && w->source ? bt_alloc_array((size_t)w->count, sizeof *w->first) : NULL;
@@ -141,8 +142,8 @@ static bt_status check(const windows *w)
                        w->length < 1 || w->length >= BT_MAX_EXAMPLES ? "length" : "stride",
                        (long long)(w->length < 1 || w->length >= BT_MAX_EXAMPLES ? w->length : w->stride));
     if (!(w->from >= 0 && w->from < w->to && w->to <= 1))
-        return bt_fail(BT_ERROR_ARGUMENT, "bt_dataset_windows: from %g to %g; expected 0 <= from < to <= 1", w->from,
-                       w->to);
+        return bt_fail(BT_ERROR_ARGUMENT, "bt_dataset_windows: found from %g to %g; expected 0 <= from < to <= 1",
+                       w->from, w->to);
     return BT_OK;
 }
 

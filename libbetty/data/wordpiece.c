@@ -7,7 +7,7 @@
 
 static bt_status no_token(const char *text, int64_t size)
 {
-    return bt_fail(BT_ERROR_DATA, "\"%.*s\" is no token, and the tokeniser has none for unknown words",
+    return bt_fail(BT_ERROR_DATA, "\"%.*s\" is not a token, and the tokeniser has none for unknown words",
                    (int)(size < 80 ? size : 80), text);
 }
 

@@ -176,8 +176,8 @@ static bt_status measure(const bt_onnx *m, size_t *bytes)
             return BT_ERROR_MEMORY;
         if (values > most_bytes || *bytes + values > most_bytes)
             return bt_fail(BT_ERROR_UNSUPPORTED,
-                           "a model of ONNX in one file has at most 2 GiB, and this one has more; "
-                           "a safetensors file holds its parameters");
+                           "an ONNX model in one file has at most 2 GiB, and this one is larger; save its parameters "
+                           "as a safetensors file instead");
         *bytes += values;
     }
     return BT_OK;

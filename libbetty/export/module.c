@@ -14,7 +14,8 @@ bt_status bt_export_format_of(const char *path, bt_export_format *format)
     }
     return bt_fail(
         BT_ERROR_ARGUMENT,
-        "%s: a model is written as NAME.onnx, for inference, or NAME.safetensors, its parameters for PyTorch", path);
+        "%s: expected a model's name as NAME.onnx, for inference, or NAME.safetensors, its parameters for PyTorch",
+        path);
 }
 
 typedef struct recording {
@@ -39,7 +40,7 @@ static bt_status check_inputs(const recording *r)
             fits = strcmp(r->inputs[k].name, input->name) != 0;
         if (!fits)
             return bt_fail(BT_ERROR_ARGUMENT,
-                           "bt_module_export: input %d has no name of its own, or a shape that cannot be", i);
+                           "bt_module_export: input %d has no name of its own, or an impossible shape", i);
     }
     return BT_OK;
 }
@@ -134,8 +135,8 @@ bt_status bt_module_export(bt_module *module, const char *path, const bt_model_i
                        : !path ? "path is"
                                : "inputs are");
     if (module->parent)
-        return bt_fail(BT_ERROR_ARGUMENT, "bt_module_export: \"%s\" is a part of another module; take the whole",
-                       module->name);
+        return bt_fail(BT_ERROR_ARGUMENT,
+                       "bt_module_export: \"%s\" is a part of another module; export the whole module", module->name);
     if (!module->adopted)
         return bt_fail(BT_ERROR_ARGUMENT, "bt_module_export: the module has no storage yet: call bt_module_init first");
     BT_TRY(bt_error_status()); /* of another call, until bt_error_clear */

@@ -27,7 +27,7 @@ void bt_onnx_refuse(bt_onnx *m, const bt_node *node, const char *why)
 {
     const char *path = node->tag.path && *node->tag.path ? node->tag.path : "the network";
     bt_onnx_fail(m, BT_ERROR_UNSUPPORTED,
-                 "%s: the op `%s`%s%s%s has no equal in ONNX; NAME.safetensors takes the parameters alone", path,
+                 "%s: the op `%s`%s%s%s has no equivalent in ONNX; NAME.safetensors saves the parameters alone", path,
                  node->op->name, why ? " (" : "", why ? why : "", why ? ")" : "");
 }
 
@@ -248,7 +248,7 @@ const char *bt_onnx_size(bt_onnx *m, int64_t fewer, int64_t more)
     if (fewer == more)
         return bt_onnx_wholes(m, &fewer, 1);
     if (!bt_onnx_fits(fewer, more))
-        bt_onnx_refuse(m, m->now, "with a size that grows otherwise than the batch");
+        bt_onnx_refuse(m, m->now, "with a size that does not grow in proportion to the batch");
     bt_onnx_ratio(fewer, &times, &parts);
     const char *now = batch_of(m);
     if (times > 1)

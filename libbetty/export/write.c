@@ -70,8 +70,8 @@ static void check_twins(bt_onnx *m, const bool *needed)
     if (!same)
         bt_onnx_fail(
             m, BT_ERROR_UNSUPPORTED,
-            "%s: `%s` depends on how many examples a batch has, otherwise than by a size that grows with it; a "
-            "model of ONNX is for any number of them",
+            "%s: `%s` depends on the number of examples in a batch in a way other than by a size that grows in "
+            "proportion; an ONNX model must work for any number of examples",
             node && node->tag.path && *node->tag.path ? node->tag.path : "the network",
             node ? node->op->name : "forward");
 }
@@ -145,7 +145,7 @@ static void write_leaf(bt_onnx *m, const bt_node *node)
     } else if (!name && var && var->lifetime == BT_RUN) {
         name = hold_var(m, var);
     } else if (!name) {
-        bt_onnx_fail(m, BT_ERROR_UNSUPPORTED, "the network reads `%s` of the batch, besides what it is given as inputs",
+        bt_onnx_fail(m, BT_ERROR_UNSUPPORTED, "the network reads `%s` of the batch, which is not one of its inputs",
                      var ? var->name : "?");
     }
     bt_onnx_out(m, node, 0, name);

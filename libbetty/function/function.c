@@ -26,7 +26,7 @@ struct bt_function {
 bt_function *bt_function_new(bt_function_fn *fn, void *user, bt_mode mode)
 {
     if (!fn) {
-        bt_fail(BT_ERROR_ARGUMENT, "bt_function_new: a function is needed");
+        bt_fail(BT_ERROR_ARGUMENT, "bt_function_new: the function is NULL");
         return NULL;
     }
     bt_function *function = bt_alloc(sizeof *function);

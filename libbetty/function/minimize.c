@@ -33,7 +33,7 @@ static bool ready(bt_optimizer *optimizer, bt_tensor *loss, bt_module *module)
         bt_trace_poison(BT_ERROR_ARGUMENT, "bt_optimizer_minimize: the %s is NULL",
                         !optimizer ? "optimiser" : (!module ? "module" : "loss"));
     else if (!trace)
-        bt_trace_poison(BT_ERROR_ARGUMENT, "bt_optimizer_minimize: only inside a traced function");
+        bt_trace_poison(BT_ERROR_ARGUMENT, "bt_optimizer_minimize: call it only inside a traced function");
     else if (bt_poisoned(loss))
         return false; /* explained already */
     else if (loss->rank != 0)
@@ -46,10 +46,11 @@ static bool ready(bt_optimizer *optimizer, bt_tensor *loss, bt_module *module)
                         (long long)module->param_count);
     else if (optimizer->module && optimizer->module != module)
         bt_trace_poison(BT_ERROR_ARGUMENT,
-                        "bt_optimizer_minimize: this optimiser's state is of another module; make one for each");
+                        "bt_optimizer_minimize: this optimiser's state belongs to another module; make an optimiser "
+                        "for each module");
     else if (optimizer->applied && bt_graph_assigned(trace->graph, optimizer->applied))
         bt_trace_poison(BT_ERROR_ARGUMENT,
-                        "bt_optimizer_minimize: called twice in one function with the same optimiser");
+                        "bt_optimizer_minimize: was called twice in one function with the same optimiser");
     else
         return true;
     return false;
@@ -61,7 +62,7 @@ static bool start(bt_optimizer *optimizer, bt_module *module)
     if (status == BT_OK)
         status = make_slots(optimizer, module);
     if (status != BT_OK)
-        bt_trace_poison(status, "%s", *bt_error() ? bt_error() : "the optimiser cannot be made ready");
+        bt_trace_poison(status, "%s", *bt_error() ? bt_error() : "the optimiser cannot be prepared");
     else
         optimizer->module = module;
     return status == BT_OK;
@@ -88,7 +89,7 @@ static int gather(bt_optimizer *optimizer, bt_tensor *loss, bt_module *module, b
     }
     if (!reached)
         bt_trace_poison(BT_ERROR_ARGUMENT,
-                        "bt_optimizer_minimize: the loss depends on none of the module's parameters");
+                        "bt_optimizer_minimize: the loss does not depend on any of the module's parameters");
     return reached;
 }
 

@@ -102,7 +102,7 @@ bool bt_graph_differs(const bt_graph *a, const bt_graph *b, bt_text *text)
     if (a->node_count != b->node_count)
         bt_text_add(text, "%lld nodes became %lld", (long long)a->node_count, (long long)b->node_count);
     else if (!same_results(a, b))
-        bt_text_add(text, "it returns or sets other values of those it computes");
+        bt_text_add(text, "it returns or sets other values");
     else
         return false;
     return true;

@@ -73,7 +73,7 @@ bt_status bt_composite_infer(bt_node *node, bt_array *out)
     if (!bt_op_is_composite(op))
         return bt_fail(BT_ERROR_ARGUMENT, "%s: an op needs `infer` or a `body`", op->name);
     if (depth() > BT_MAX_DEPTH)
-        return bt_fail(BT_ERROR_ARGUMENT, "%s: bodies within bodies, %d levels deep; does it contain itself?", op->name,
+        return bt_fail(BT_ERROR_ARGUMENT, "%s: bodies are nested %d levels deep; does the op contain itself?", op->name,
                        BT_MAX_DEPTH);
     bt_graph *graph = bt_graph_new();
     if (!graph)

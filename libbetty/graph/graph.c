@@ -137,7 +137,7 @@ static bt_node *node_new(bt_graph *graph, const bt_op *op, const void *attr, siz
     tag.path = bt_graph_intern(graph, tag.path);
     graph->regions = tag.region > graph->regions ? tag.region : graph->regions; /* of another graph */
     tag.call = bt_graph_intern(graph, tag.call && *tag.call ? tag.call : op->name);
-    tag.low = BT_F32;
+    tag.low = bt_low_kept(tag.low);
     *node = (bt_node){.graph = graph,
                       .op = op,
                       .attr = copy,
@@ -343,7 +343,7 @@ static bool check_kernels(bt_graph *graph, const bt_op *op, int inputs)
         bt_graph_fail(graph, BT_ERROR_ARGUMENT, "%s: its record lists more than %d kernels", op->name, BT_MAX_ITEMS);
     else if (op->kernels[0].launch && (inputs > BT_MAX_ITEMS || bt_op_outputs(op, inputs) > BT_MAX_OUTPUTS))
         bt_graph_fail(graph, BT_ERROR_UNSUPPORTED,
-                      "%s: a kernel can have %d operands and %d results at most, found %d and %d", op->name,
+                      "%s: a kernel can have at most %d operands and %d results; found %d and %d", op->name,
                       BT_MAX_ITEMS, BT_MAX_OUTPUTS, inputs, bt_op_outputs(op, inputs));
     else
         return true;
@@ -405,7 +405,7 @@ bt_tensor *bt_graph_constant(bt_graph *graph, bt_array values)
 {
     size_t bytes = bt_array_bytes(values);
     if (bytes == SIZE_MAX || (bytes && !values.data))
-        return bt_graph_fail(graph, BT_ERROR_ARGUMENT, "constant: an array without values");
+        return bt_graph_fail(graph, BT_ERROR_ARGUMENT, "constant: the array has no values");
     bt_trace *trace = bt_trace_now();
     return leaf(graph, &bt_op_constant, values.data, bytes, values,
                 trace && trace->graph == graph ? bt_trace_tag(trace) : (bt_tag){.owner = "", .path = ""});

@@ -12,6 +12,9 @@ typedef struct bt_graph bt_graph;
 typedef struct bt_node bt_node;
 typedef struct bt_var bt_var; /* storage that outlives a program: runtime/variable.h */
 
+/* Of bt_tag.low only, as nothing is stored so: f32, whose products a device may take of inputs rounded to 11 bits. */
+#define BT_TF32 ((bt_dtype)(BT_F16 + 1))
+
 /* Where a node comes from. The texts are the graph's own; nodes near to each other share them. */
 typedef struct bt_tag {
     const char *owner; /* the problem whose callback recorded it; "" if none */
@@ -26,7 +29,7 @@ typedef struct bt_tag {
     bt_mode mode;      /* of the trace, like dtype: a body is recorded again by these */
     bt_dtype dtype;
     bt_dtype low; /* while recording: what ops of the class BT_CAST_LOW compute in; BT_F32: in what they are given. In
-                   * a graph the casts stand already, and its tags have BT_F32 */
+                   * a graph the casts to 16 bits stand already, and its tags have BT_F32 or BT_TF32 */
 } bt_tag;
 
 struct bt_tensor {
@@ -296,7 +299,8 @@ void bt_graph_assign_as(bt_graph *graph, bt_var *var, bt_tensor *value); /* cast
 bool bt_casts(const bt_op *op, bt_tensor *const *in, int inputs, bt_dtype low);
 bt_tensor *bt_record_cast(const bt_op *op, const void *attr, size_t attr_size, bt_tensor *const *in, int inputs,
                           bt_dtype low);
-bt_tensor *bt_wide(bt_tensor *x); /* as f32 where it is of 16 bits; NULL gives NULL */
+bt_dtype bt_low_kept(bt_dtype low); /* of `low`, by a node's tag */
+bt_tensor *bt_wide(bt_tensor *x);   /* as f32 where it is of 16 bits; NULL gives NULL */
 
 /* ---- composite.c ---- */
 

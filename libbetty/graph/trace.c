@@ -71,7 +71,7 @@ bt_tensor *bt_trace_read(bt_var *var)
     if (!now)
         return bt_trace_poison(BT_ERROR_ARGUMENT, "a variable can only be read inside a traced callback");
     if (!var)
-        return bt_trace_poison(BT_ERROR_ARGUMENT, "a variable that does not exist is read");
+        return bt_trace_poison(BT_ERROR_ARGUMENT, "the variable to read is NULL");
     for (int64_t i = 0; i < now->overlay_count; i++)
         if (now->overlay[i].var == var)
             return now->overlay[i].value;
@@ -161,7 +161,7 @@ bt_tensor *bt_record(const bt_op *op, const void *attr, size_t attr_size, bt_ten
             return graph->poison; /* explained already */
     if (bt_casts(op, in, inputs, now->tag.low)) {
         bt_dtype low = now->tag.low;
-        now->tag.low = BT_F32;
+        now->tag.low = bt_low_kept(low);
         bt_tensor *cast = bt_record_cast(op, attr, attr_size, in, inputs, low);
         now->tag.low = low;
         return cast;

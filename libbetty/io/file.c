@@ -35,10 +35,10 @@ static bt_status read_open(int file, const char *path, char **data, size_t *size
     if (fstat(file, &info) != 0)
         return bt_fail(BT_ERROR_FILE, "%s cannot be read: %s", path, strerror(errno));
     if (!S_ISREG(info.st_mode))
-        return bt_fail(BT_ERROR_FILE, "%s cannot be read: it is no regular file", path);
+        return bt_fail(BT_ERROR_FILE, "%s cannot be read: it is not a regular file", path);
     size_t room;
     if (!bt_add_size((size_t)info.st_size, 1, &room) || !(*data = bt_alloc(room)))
-        return bt_fail(BT_ERROR_MEMORY, "%s: no memory for it", path);
+        return bt_fail(BT_ERROR_MEMORY, "%s: there is no memory to read it", path);
     *size = (size_t)info.st_size;
     int error = read_all(file, *data, *size);
     if (!error)
@@ -190,7 +190,7 @@ static void settle(bt_writer *writer, bool keep)
 bt_status bt_writer_close(bt_writer *writer, bool keep, bt_file_sum *sum)
 {
     if (!writer)
-        return bt_fail(BT_ERROR_ARGUMENT, "bt_writer_close: there is no file");
+        return bt_fail(BT_ERROR_ARGUMENT, "bt_writer_close: the writer is NULL");
     if (keep && writer->used && !writer->error)
         flush_block(writer);
     if (keep && !writer->error && !writer->direct && fsync(writer->file) != 0)

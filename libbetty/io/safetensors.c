@@ -47,10 +47,10 @@ static bt_status describe(const bt_stored *items, int64_t count, json_t *header)
             size_t bytes = bt_array_bytes(items[i].array), end;
             if (!items[i].name || !*items[i].name || strcmp(items[i].name, METADATA) == 0 ||
                 json_object_get(header, items[i].name))
-                return bt_fail(BT_ERROR_ARGUMENT, "two arrays of one file are called `%s`, or it cannot be a name",
+                return bt_fail(BT_ERROR_ARGUMENT, "`%s` is the name of two arrays of one file, or cannot be a name",
                                items[i].name ? items[i].name : "(NULL)");
             if (bytes == SIZE_MAX || !bt_add_size(at, bytes, &end) || end > INT64_MAX)
-                return bt_fail(BT_ERROR_SHAPE, "%s: too large for a file", items[i].name);
+                return bt_fail(BT_ERROR_SHAPE, "%s: the array is too large for a file", items[i].name);
             if (!bt_is_utf8(items[i].name))
                 return bt_fail(BT_ERROR_ARGUMENT, "%s: the name is not UTF-8", items[i].name);
             if (json_object_set_new(header, items[i].name, entry(&items[i].array, at, end)) != 0)
@@ -126,7 +126,7 @@ static bt_status read_shape(const reader *r, const char *name, const json_t *sha
     for (size_t i = 0; i < rank; i++) {
         const json_t *size = json_array_get(shape, i);
         if (!is_count(size))
-            return bad(r, name, "a size in its `shape` is no whole number from 0 on");
+            return bad(r, name, "a size in its `shape` is not a whole number of at least 0");
         if (i < BT_MAX_RANK)
             item->array.dims[i] = json_integer_value(size);
     }
@@ -165,13 +165,13 @@ static bt_status read_entry(const reader *r, const char *name, json_t *entry, bt
     BT_TRY(read_shape(r, name, json_object_get(entry, "shape"), item));
     const json_t *first = json_array_get(offsets, 0), *last = json_array_get(offsets, 1);
     if (json_array_size(offsets) != 2 || !is_count(first) || !is_count(last))
-        return bad(r, name, "its `data_offsets` must be two whole numbers from 0 on");
+        return bad(r, name, "its `data_offsets` must be two whole numbers of at least 0");
     uint64_t from = (uint64_t)json_integer_value(first), to = (uint64_t)json_integer_value(last);
     if (from > to || to > r->size)
-        return bad(r, name, "its `data_offsets` lie outside of the file");
+        return bad(r, name, "its `data_offsets` lie outside the file");
     item->bytes = (size_t)(to - from);
     if (!fits(item))
-        return bad(r, name, "its `shape` and `dtype` do not fit its `data_offsets`");
+        return bad(r, name, "its `shape` and `dtype` do not match its `data_offsets`");
     item->array.data = (void *)(uintptr_t)(r->data + from);
     return BT_OK;
 }
@@ -182,7 +182,7 @@ static bt_status read_metadata(const reader *r, json_t *metadata)
     json_t *value;
     bool good = json_is_object(metadata);
     json_object_foreach(metadata, key, value) good = good && json_is_string(value);
-    return good ? BT_OK : bad(r, METADATA, "it must be an object of texts");
+    return good ? BT_OK : bad(r, METADATA, "it must be an object with texts as values");
 }
 
 static bt_status read_entries(const reader *r, json_t *header)
@@ -231,10 +231,10 @@ static bt_status check_cover(const reader *r)
     qsort(file->items, (size_t)file->count, sizeof *file->items, by_place);
     for (int64_t i = 0; i < file->count; i++) {
         if (file->items[i].array.data != at)
-            return bad(r, file->items[i].name, "its data do not begin where those before it end");
+            return bad(r, file->items[i].name, "its data do not begin where the data before them end");
         at += file->items[i].bytes;
     }
-    return at == r->data + r->size ? BT_OK : bad(r, NULL, "bytes that belong to no array follow the last one");
+    return at == r->data + r->size ? BT_OK : bad(r, NULL, "there are bytes after the last array");
 }
 
 /* What else a file may be, by its first bytes; NULL: not known. */
@@ -246,15 +246,15 @@ static const char *other_format(const char *data, size_t size)
         const char *what;
     } others[] = {
         {"PK\3\4", 4, "a zip archive, as torch.save (.pt, .pth, .bin) and numpy.savez write"},
-        {"\x80\x02", 2, "a pickle of Python, as an older torch.save writes"},
-        {"\x80\x03", 2, "a pickle of Python"},
-        {"\x80\x04", 2, "a pickle of Python"},
-        {"\x80\x05", 2, "a pickle of Python"},
+        {"\x80\x02", 2, "a Python pickle, as older versions of torch.save write"},
+        {"\x80\x03", 2, "a Python pickle"},
+        {"\x80\x04", 2, "a Python pickle"},
+        {"\x80\x05", 2, "a Python pickle"},
         {"\x93NUMPY", 6, "a .npy file of NumPy"},
         {"\x89HDF", 4, "an HDF5 file"},
-        {"\x1f\x8b", 2, "packed by gzip"},
+        {"\x1f\x8b", 2, "compressed by gzip"},
         {"GGUF", 4, "a GGUF file"},
-        {"version https://git-lfs", 23, "a pointer to a file of Git LFS, which `git lfs pull` fetches"},
+        {"version https://git-lfs", 23, "a Git LFS pointer, whose file `git lfs pull` fetches"},
         {"<!DOCTYPE", 9, "a web page"},
         {"<!doctype", 9, "a web page"},
         {"<html", 5, "a web page"},
@@ -283,8 +283,10 @@ static bt_status read_header(reader *r, const char *text, size_t length)
         return bad(r, NULL, "the header does not begin with {");
     json_t *header = json_loadb(text, length, JSON_REJECT_DUPLICATES, &error);
     if (!header)
-        return bt_fail(BT_ERROR_FILE, "%s: the header is no JSON: %s, at byte %d", r->path, error.text, error.position);
-    bt_status status = json_is_object(header) ? read_entries(r, header) : bad(r, NULL, "the header is no JSON object");
+        return bt_fail(BT_ERROR_FILE, "%s: the header is not JSON: %s, at byte %d", r->path, error.text,
+                       error.position);
+    bt_status status =
+        json_is_object(header) ? read_entries(r, header) : bad(r, NULL, "the header is not a JSON object");
     json_decref(header);
     return status;
 }
@@ -300,7 +302,7 @@ static bt_status parse(reader *r, const char *data, size_t size)
     if ((length > MAX_HEADER || length > size - PREFIX) && other)
         return is_other(r, other);
     if (length > MAX_HEADER || length > size - PREFIX)
-        return bt_fail(BT_ERROR_FILE, "%s: the header is %llu bytes long, it says, of %zu in the file", r->path,
+        return bt_fail(BT_ERROR_FILE, "%s: the header says it is %llu bytes long, but the file has %zu", r->path,
                        (unsigned long long)length, size - PREFIX);
     r->data = data + PREFIX + length;
     r->size = size - PREFIX - (size_t)length;

@@ -75,9 +75,9 @@ static bt_status list_tree(bt_module *root, bt_module *module)
 bt_status bt_module_list(bt_module *root)
 {
     if (!root)
-        return bt_fail(BT_ERROR_ARGUMENT, "there is no module (NULL)");
+        return bt_fail(BT_ERROR_ARGUMENT, "the module is missing (NULL)");
     if (root->parent)
-        return tell_mistake(root, BT_ERROR_ARGUMENT, "is a part of another module; take the whole");
+        return tell_mistake(root, BT_ERROR_ARGUMENT, "this module is a part of another one; give the whole module");
     if (root->listed)
         return root->status == BT_OK ? BT_OK : tell_mistake(root, root->status, root->message);
     int64_t params = 0, buffers = 0;
@@ -171,9 +171,9 @@ bt_status bt_module_house(bt_module *root, const char *owner, bt_dtype dtype, co
 {
     BT_TRY(bt_module_list(root));
     if (root->adopted)
-        return tell_mistake(root, BT_ERROR_ARGUMENT, "has its storage already; make a second module");
+        return tell_mistake(root, BT_ERROR_ARGUMENT, "the module already has its storage; make a second module");
     if (!bt_dtype_floats(dtype) || bt_dtype_half(dtype))
-        return bt_fail(BT_ERROR_ARGUMENT, "parameters are BT_F32 or BT_F64, not %s", bt_dtype_name(dtype));
+        return bt_fail(BT_ERROR_ARGUMENT, "parameters must be BT_F32 or BT_F64, not %s", bt_dtype_name(dtype));
     BT_TRY(check_order(order, root->param_count));
     const char *name = owner ? owner : "";
     bt_status status = make_block(&root->param_block, BT_PARAMETERS, name, "parameters", root->narrow ? BT_BF16 : dtype,
@@ -209,6 +209,6 @@ bt_status bt_module_init(bt_module *module, bt_device device, bt_dtype dtype, ui
     if (!module)
         return bt_fail(BT_ERROR_ARGUMENT, "bt_module_init: the module is NULL");
     if (device != BT_CPU)
-        return bt_fail(BT_ERROR_UNSUPPORTED, "bt_module_init: this build has the device BT_CPU only");
+        return bt_fail(BT_ERROR_UNSUPPORTED, "bt_module_init: this build supports the device BT_CPU only");
     return bt_module_adopt(module, "", dtype, seed, NULL);
 }

@@ -68,7 +68,8 @@ static bt_tensor *attention_forward(bt_module *self, bt_tensor *const *in)
     const attention_options *own = self->data;
     const bt_nn_attention_options *o = &own->options;
     if (!in[0] || (in[1] && in[2] && in[3]))
-        return bt_trace_poison(BT_ERROR_ARGUMENT, "attention takes x, and perhaps a source and a mask of its tokens");
+        return bt_trace_poison(BT_ERROR_ARGUMENT, "attention takes x, and optionally a source and a mask of its "
+                                                  "tokens");
     bt_tensor *x = checked("attention", in[0], own->width), *qkv[3];
     bt_tensor *source = in[1] ? checked("attention, in its source,", in[1], o->source) : x;
     if (bt_poisoned(x) || bt_poisoned(source))
@@ -76,7 +77,8 @@ static bt_tensor *attention_forward(bt_module *self, bt_tensor *const *in)
     if (source->dims[2] != o->source)
         return bt_module_wrong_features("attention, in its source,", o->source, source);
     if (o->rotary && source != x)
-        return bt_trace_poison(BT_ERROR_ARGUMENT, "attention: rotary positions are of one sequence, not of two");
+        return bt_trace_poison(BT_ERROR_ARGUMENT, "attention: rotary positions need one sequence, but x and a source "
+                                                  "are two");
     split(self, x, source, qkv);
     for (int i = 0; i < 2 && o->rotary; i++)
         qkv[i] = bt_rotary(qkv[i], 0);
@@ -120,8 +122,9 @@ bt_module *(bt_nn_attention)(int64_t width, int64_t heads, const bt_nn_attention
         (o->rotary && o->head_width % 2)) {
         bt_module_mistake(module, BT_ERROR_ARGUMENT,
                           "bt_nn_attention: width %lld, %lld heads of %lld, a source of %lld, dropout %g, blocks of "
-                          "%lld; sizes are at least 1, heads divide the width unless their own is given, with rotary "
-                          "positions that is even, 0 <= dropout < 1, and blocks are at least 0",
+                          "%lld; sizes must be at least 1, the heads must divide the width unless their own width is "
+                          "given, which must be even with rotary positions, 0 <= dropout < 1, and blocks must be at "
+                          "least 0",
                           (long long)width, (long long)heads, (long long)o->head_width, (long long)o->source,
                           o->dropout, (long long)o->block);
         return module;

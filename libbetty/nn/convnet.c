@@ -11,7 +11,7 @@ static bool are_sizes(bt_module *self, const char *what, int64_t height, int64_t
 {
     if (height < 1 || width < 1 || channels < 1 || classes < 1)
         bt_module_mistake(self, BT_ERROR_ARGUMENT,
-                          "%s: images of %lld x %lld with %lld channels, %lld classes; all are at least 1", what,
+                          "%s: images of %lld x %lld with %lld channels, %lld classes; all must be at least 1", what,
                           (long long)height, (long long)width, (long long)channels, (long long)classes);
     return self && self->status == BT_OK;
 }
@@ -65,7 +65,7 @@ static bool are_layers(bt_module *self, const char *what, int64_t filters, int64
 {
     if (filters < 1 || blocks < 0 || blocks > 64)
         bt_module_mistake(self, BT_ERROR_ARGUMENT,
-                          "%s: %lld filters, %lld blocks; at least 1 filter and 0 to 64 blocks are expected", what,
+                          "%s: %lld filters, %lld blocks; expected at least 1 filter and 0 to 64 blocks", what,
                           (long long)filters, (long long)blocks);
     return self && self->status == BT_OK;
 }
@@ -118,7 +118,7 @@ bt_module *bt_nn_lenet(int64_t height, int64_t width, int64_t channels, int64_t 
         return self;
     int64_t rows = (height / 2 - 4) / 2, columns = (width / 2 - 4) / 2;
     if (rows < 1 || columns < 1) {
-        bt_module_mistake(self, BT_ERROR_ARGUMENT, "bt_nn_lenet: images of %lld x %lld; 12 x 12 is the least",
+        bt_module_mistake(self, BT_ERROR_ARGUMENT, "bt_nn_lenet: images of %lld x %lld; expected at least 12 x 12",
                           (long long)height, (long long)width);
         return self;
     }

@@ -155,7 +155,7 @@ static bt_tensor *darts_forward(bt_module *self,
 {
     const darts_options *own = self->data;
     if (!in[0] || !in[1] || !in[2])
-        return bt_trace_poison(BT_ERROR_ARGUMENT, "darts: three inputs are needed: images, and the weights of the "
+        return bt_trace_poison(BT_ERROR_ARGUMENT, "darts: expected three inputs: images, and the weights of the "
                                                   "candidates of normal and of reduction cells");
     for (int i = 1; i < 3; i++)
         if (!bt_poisoned(in[i]) &&
@@ -182,8 +182,8 @@ bt_module *bt_nn_darts(int64_t channels, int64_t filters, int64_t cells, int64_t
     if (channels < 1 || filters < 2 || cells < 1 || cells > 1000 || own.edges == 0 || classes < 1) {
         bt_module_mistake(
             self, BT_ERROR_ARGUMENT,
-            "bt_nn_darts: %lld channels, %lld filters, %lld cells of %lld nodes, %lld classes; at least 2 "
-            "filters, 1 to %d nodes, and 1 of all others are expected",
+            "bt_nn_darts: %lld channels, %lld filters, %lld cells of %lld nodes, %lld classes; expected at least 2 "
+            "filters, 1 to %d nodes, and at least 1 of all others",
             (long long)channels, (long long)filters, (long long)cells, (long long)nodes, (long long)classes, MAX_NODES);
         return self;
     }

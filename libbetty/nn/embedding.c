@@ -28,8 +28,8 @@ bt_module *(bt_nn_embedding)(int64_t count, int64_t width, const bt_embedding_op
     int64_t padding = own.options.padding;
     if (count < 1 || width < 1 || padding < -1 || padding >= count) {
         bt_module_mistake(module, BT_ERROR_ARGUMENT,
-                          "bt_nn_embedding: %lld rows of %lld numbers, padding %lld; there is at least one of either, "
-                          "and the padding is a row, or -1 for none",
+                          "bt_nn_embedding: %lld rows of %lld numbers, padding %lld; expected at least 1 of both, and "
+                          "for the padding a row, or -1 for none",
                           (long long)count, (long long)width, (long long)padding);
         return module;
     }

@@ -40,7 +40,8 @@ bt_module *(bt_nn_conv2d)(int64_t in, int64_t out, int64_t window, const bt_conv
     if (!conv_is_possible(in, out, window, o)) {
         bt_module_mistake(module, BT_ERROR_ARGUMENT,
                           "bt_nn_conv2d: %lld to %lld channels in %lld groups, window %lld, stride %lld, padding %lld, "
-                          "dilation %lld; sizes are at least 1, padding at least 0, and groups divide both channels",
+                          "dilation %lld; sizes must be at least 1, padding at least 0, and the groups must divide "
+                          "both channels",
                           (long long)in, (long long)out, (long long)o->groups, (long long)window, (long long)o->stride,
                           (long long)o->padding, (long long)o->dilation);
         return module;
@@ -80,8 +81,8 @@ static bt_module *pool(bt_forward_fn *forward, const char *name, int64_t window,
     bt_module *module = bt_module_make(forward, &(pool_options){window, stride, padding}, sizeof(pool_options));
     if (window < 1 || stride < 1 || padding < 0 || padding > window / 2)
         bt_module_mistake(module, BT_ERROR_ARGUMENT,
-                          "%s: window %lld, stride %lld, padding %lld; window and stride are at least 1, padding is at "
-                          "most half of the window",
+                          "%s: window %lld, stride %lld, padding %lld; window and stride must be at least 1, padding "
+                          "at most half of the window",
                           name, (long long)window, (long long)stride, (long long)padding);
     return module;
 }

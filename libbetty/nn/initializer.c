@@ -57,15 +57,16 @@ bt_status bt_init_check(const bt_init *init, bt_array shape)
         if (isfinite(init->a) && isfinite(init->b) && init->b >= 0)
             return BT_OK;
         return bt_fail(BT_ERROR_ARGUMENT,
-                       "bt_init_normal: mean %g and deviation %g; both are finite, the deviation >= 0", init->a,
+                       "bt_init_normal: mean %g and deviation %g; both must be finite, the deviation >= 0", init->a,
                        init->b);
     case BT_INIT_UNIFORM:
         if (isfinite(init->a) && isfinite(init->b) && init->a <= init->b)
             return BT_OK;
-        return bt_fail(BT_ERROR_ARGUMENT, "bt_init_uniform: from %g to %g; both are finite, in ascending order",
-                       init->a, init->b);
+        return bt_fail(BT_ERROR_ARGUMENT,
+                       "bt_init_uniform: from %g to %g; both must be finite, the first below the second", init->a,
+                       init->b);
     }
-    return bt_fail(BT_ERROR_ARGUMENT, "the initial values are of no known kind (%d)", (int)init->kind);
+    return bt_fail(BT_ERROR_ARGUMENT, "unknown kind of initial values (%d)", (int)init->kind);
 }
 
 /* Box and Muller's transform of two uniform numbers; 1 - u is never 0. */

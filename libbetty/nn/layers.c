@@ -74,8 +74,9 @@ bt_module *(bt_nn_linear)(int64_t in, int64_t out, const bt_linear_options *opti
     linear_options own = {in, out, options ? *options : bt_linear_defaults()};
     bt_module *module = bt_module_make(linear_forward, &own, sizeof own);
     if (in < 1 || out < 1)
-        bt_module_mistake(module, BT_ERROR_ARGUMENT, "bt_nn_linear: %lld inputs and %lld outputs; both are at least 1",
-                          (long long)in, (long long)out);
+        bt_module_mistake(module, BT_ERROR_ARGUMENT,
+                          "bt_nn_linear: %lld inputs and %lld outputs; both must be at least 1", (long long)in,
+                          (long long)out);
     double bound = in < 1 ? 0 : 1 / sqrt((double)in);
     if (module) {
         bt_module_add_param(module, "weight", bt_init_uniform(-bound, bound), out, in);
@@ -128,7 +129,7 @@ bt_module *(bt_nn_mlp)(bt_unary_fn *activation, const int64_t *widths)
         bt_module_mistake(module, BT_ERROR_ARGUMENT, "bt_nn_mlp: the activation is NULL");
     if (!widths || widths[0] == BT_END || widths[1] == BT_END)
         bt_module_mistake(module, BT_ERROR_ARGUMENT,
-                          "bt_nn_mlp: the widths are two at least: of the input and the output");
+                          "bt_nn_mlp: expected at least two widths: of the input and the output");
     else if (module)
         for (int i = 0; widths[i + 1] != BT_END; i++)
             bt_module_add(module, bt_nn_linear(widths[i], widths[i + 1]), "%d", i);
@@ -170,7 +171,8 @@ bt_module *bt_nn_dropout(double probability)
 {
     bt_module *module = bt_module_make(dropout_forward, &(dropout_options){probability}, sizeof(dropout_options));
     if (!(probability >= 0 && probability < 1))
-        bt_module_mistake(module, BT_ERROR_ARGUMENT, "bt_nn_dropout: the probability is %g; 0 <= p < 1", probability);
+        bt_module_mistake(module, BT_ERROR_ARGUMENT, "bt_nn_dropout: the probability is %g; expected 0 <= p < 1",
+                          probability);
     return module;
 }
 

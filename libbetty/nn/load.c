@@ -48,11 +48,10 @@ static bt_status check_finite(const char *name, bt_array values)
             first = i;
             wrong++;
         }
-    return wrong ? bt_fail(
-                       BT_ERROR_FILE,
-                       "\"%s\": %lld of its %lld values are NaN or infinite in %s, the first at place %lld: were these "
-                       "weights saved after a run had diverged?",
-                       name, (long long)wrong, (long long)count, bt_dtype_name(values.dtype), (long long)first)
+    return wrong ? bt_fail(BT_ERROR_FILE,
+                           "\"%s\": %lld of its %lld values are NaN or infinite in %s, the first at place %lld; were "
+                           "these weights saved after a run had diverged?",
+                           name, (long long)wrong, (long long)count, bt_dtype_name(values.dtype), (long long)first)
                  : BT_OK;
 }
 
@@ -64,8 +63,8 @@ static bt_status misfit(const bt_slate *slate, const bt_stored *stored, bt_array
         snprintf(part, sizeof part, ", part %d of %d,", place->part + 1, place->parts);
     return bt_fail(
         BT_ERROR_FILE,
-        "\"%s\" is %s, the module's \"%s\"%s needs %s%s; the module must have the sizes of what the file was "
-        "saved from, or a rule of names (weights_names), \"FROM >\", leaves this out",
+        "\"%s\" is %s, but the module's \"%s\"%s needs %s%s; give the module the sizes of the saved one, or skip this "
+        "array with a rule of names (weights_names), \"FROM >\"",
         stored->name, bt_shape_text(found, stored->array.rank, stored->array.dims), slate->path, part,
         bt_shape_text(wanted, expected.rank, expected.dims),
         !turn           ? ""
@@ -130,8 +129,8 @@ static bt_status refuse(bt_layout layout, const bt_stored *stored)
     BT_TRY(bt_published_destination(layout, stored->name, &by_table));
     return bt_fail(
         BT_ERROR_FILE,
-        "\"%s\" of the file, \"%s\" here, has no place in the module: the module must have as many layers and "
-        "the same tables, or a rule of names (weights_names) before any others, \"%s >\", leaves it out",
+        "\"%s\" of the file, \"%s\" here, has no place in the module; give the module as many layers and the same "
+        "tables, or skip this array with a rule of names (weights_names) before any others, \"%s >\"",
         stored->name, by_table.name, by_table.name);
 }
 
@@ -155,7 +154,7 @@ static bt_status take(loading *l, const bt_stored *stored)
         if (strcmp(slate->path, place.name) != 0)
             continue;
         if (l->filled[i] & bit || (l->parts[i] && l->parts[i] != place.parts))
-            return bt_fail(BT_ERROR_FILE, "\"%s\" is the second one that is called \"%s\" here", stored->name,
+            return bt_fail(BT_ERROR_FILE, "\"%s\" is the second array that is called \"%s\" here", stored->name,
                            place.name);
         l->filled[i] |= bit;
         l->parts[i] = (unsigned char)place.parts;
@@ -184,10 +183,10 @@ static bt_status tell(const loading *l, bt_text *report)
     for (int64_t i = 0; i < total; i++)
         if (!is_whole(l, i) && missing++ < 8)
             name_missing(l, i, &list);
-    bt_text_add(report, "%lld of %lld parameters and buffers are taken from the file", (long long)(total - missing),
+    bt_text_add(report, "%lld of %lld parameters and buffers are loaded from the file", (long long)(total - missing),
                 (long long)total);
     if (missing)
-        bt_text_add(report, "; %lld are not in it and stay: %s%s", (long long)missing, bt_text_get(&list),
+        bt_text_add(report, "; %lld are not in it and keep their values: %s%s", (long long)missing, bt_text_get(&list),
                     missing > 8 ? ", ..." : "");
     if (l->unused_count)
         bt_text_add(report, "; %lld of its arrays are not used: %s%s", (long long)l->unused_count,
@@ -195,9 +194,9 @@ static bt_status tell(const loading *l, bt_text *report)
     bt_status status = BT_OK;
     if (missing && !l->options->partial)
         status = bt_fail(BT_ERROR_FILE,
-                         "%lld of %lld parameters and buffers are not in the file: %s%s; of its arrays, "
-                         "%lld are not used%s%s; names (weights_names) say what its arrays are called here, partial "
-                         "(weights_missing = keep) leaves what is missing as it begins",
+                         "%lld of %lld parameters and buffers are not in the file: %s%s; of its arrays, %lld are not "
+                         "used%s%s; say with names (weights_names) what its arrays are called here, or keep the "
+                         "initial values of what is missing with partial (weights_missing = keep)",
                          (long long)missing, (long long)total, bt_text_get(&list), missing > 8 ? ", ..." : "",
                          (long long)l->unused_count, l->unused_count ? ": " : "", bt_text_get(&l->unused));
     bt_text_free(&list);

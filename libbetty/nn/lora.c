@@ -32,13 +32,11 @@ bt_module *bt_nn_lora(bt_module *linear, int64_t rank, double alpha)
     const bt_slate *weight = linear ? bt_module_find(linear, "weight") : NULL;
     if (rank < 1 || !(alpha >= -1e300 && alpha <= 1e300))
         bt_module_mistake(module, BT_ERROR_ARGUMENT,
-                          "bt_nn_lora: rank %lld, alpha %g; the rank is at least 1, and "
-                          "alpha finite",
+                          "bt_nn_lora: rank %lld, alpha %g; the rank must be at least 1, and alpha finite",
                           (long long)rank, alpha);
     else if (!weight || weight->shape.rank != 2 || bt_module_root(linear)->adopted)
         bt_module_mistake(module, BT_ERROR_ARGUMENT,
-                          "bt_nn_lora: what it is put beside must be a bt_nn_linear without "
-                          "storage yet; it has %s",
+                          "bt_nn_lora: expected a bt_nn_linear that has no storage yet; it has %s",
                           !weight                   ? "no \"weight\""
                           : weight->shape.rank != 2 ? "another weight"
                                                     : "its storage");

@@ -94,14 +94,14 @@ bt_module *bt_module_root(bt_module *module)
 static void check_name(bt_module *module, const char *name, const char *what)
 {
     if (!*name || strchr(name, '.'))
-        bt_module_mistake(module, BT_ERROR_ARGUMENT, "the name \"%s\" of a %s is empty or has a dot in it", name, what);
+        bt_module_mistake(module, BT_ERROR_ARGUMENT, "the name \"%s\" of a %s is empty or contains a dot", name, what);
     else if (!bt_is_utf8(name))
         bt_module_mistake(module, BT_ERROR_ARGUMENT, "the name \"%s\" of a %s is not UTF-8", name, what);
     else if (bt_module_child_named(module, name, strlen(name)) || bt_module_slate_named(module, name, strlen(name)))
         bt_module_mistake(module, BT_ERROR_ARGUMENT, "the name \"%s\" is used twice", name);
     if (bt_module_root(module)->listed)
         bt_module_mistake(bt_module_root(module), BT_ERROR_ARGUMENT,
-                          "the %s \"%s\" is added too late: the module has its storage already", what, name);
+                          "the %s \"%s\" is added too late: the module already has its storage", what, name);
 }
 
 static bool is_above(const bt_module *module, const bt_module *below)
@@ -126,15 +126,15 @@ void bt_module_add(bt_module *self, bt_module *child, const char *format, ...)
     } else if (!child) {
         bt_module_mistake(self, BT_ERROR_ARGUMENT, "the child \"%s\" is NULL", text);
     } else if (is_above(child, self)) {
-        bt_module_mistake(self, BT_ERROR_ARGUMENT, "the child \"%s\" is a module that this one is a part of", text);
+        bt_module_mistake(self, BT_ERROR_ARGUMENT, "the child \"%s\" is a module that contains this one", text);
     } else if (child->parent) {
         bt_module_mistake(self, BT_ERROR_ARGUMENT,
-                          "the child \"%s\" is a part of a module already, as \"%s\"; make a second one, or call the "
+                          "the child \"%s\" is already a part of a module, as \"%s\"; make a second one, or call the "
                           "first one twice in forward",
                           text, child->name);
     } else {
         if (child->adopted)
-            bt_module_mistake(self, BT_ERROR_ARGUMENT, "the child \"%s\" has storage of its own already", text);
+            bt_module_mistake(self, BT_ERROR_ARGUMENT, "the child \"%s\" already has storage of its own", text);
         bt_module **children = bt_grow(self->children, &self->child_capacity, self->child_count + 1, sizeof *children);
         if (children)
             self->children = children;
@@ -164,8 +164,8 @@ static void read_sizes(bt_module *self, bt_slate *slate, const int64_t *sizes)
             return;
         }
         if (sizes[i] < 1)
-            bt_module_mistake(self, BT_ERROR_ARGUMENT, "size %d of the %s \"%s\" is %lld; sizes are at least 1", i + 1,
-                              what, slate->name, (long long)sizes[i]);
+            bt_module_mistake(self, BT_ERROR_ARGUMENT, "size %d of the %s \"%s\" is %lld; sizes must be at least 1",
+                              i + 1, what, slate->name, (long long)sizes[i]);
         slate->shape.dims[slate->shape.rank++] = sizes[i];
     }
 }
@@ -237,7 +237,7 @@ void bt_module_set_init(bt_module *self, const char *path, bt_init init)
         return;
     }
     if (bt_module_root(self)->adopted) {
-        bt_fail(BT_ERROR_ARGUMENT, "bt_module_set_init: \"%s\" has its values already", path);
+        bt_fail(BT_ERROR_ARGUMENT, "bt_module_set_init: \"%s\" already has its values", path);
         return;
     }
     bt_free(slate->init.values.data);

@@ -22,7 +22,7 @@ static bt_tensor *checked(const char *what, bt_tensor *const *in, int64_t featur
         return x;
     char shape[256];
     if (x->rank < rank)
-        return bt_trace_poison(BT_ERROR_SHAPE, "%s expects %d axes or more, found %s", what, rank,
+        return bt_trace_poison(BT_ERROR_SHAPE, "%s expects at least %d axes, found %s", what, rank,
                                bt_shape_text(shape, x->rank, x->dims));
     return x->dims[x->rank - 1] != features ? bt_module_wrong_features(what, features, x) : x;
 }
@@ -49,7 +49,7 @@ bt_module *(bt_nn_layer_norm)(int64_t features, const bt_layer_norm_options *opt
     bt_module *module = bt_module_make(layer_norm_forward, &own, sizeof own);
     if (features < 1 || !(own.options.eps >= 0))
         bt_module_mistake(module, BT_ERROR_ARGUMENT,
-                          "bt_nn_layer_norm: %lld features, eps %g; at least 1, and at least 0, are expected",
+                          "bt_nn_layer_norm: %lld features, eps %g; expected at least 1, and at least 0",
                           (long long)features, own.options.eps);
     add_affine(module, features);
     return module;
@@ -87,15 +87,15 @@ static bt_tensor *unfit(const bt_tensor *x, int64_t channels, int64_t groups)
 {
     if (x->dims[0] % groups)
         return bt_trace_poison(BT_ERROR_SHAPE,
-                               "batch_norm: a batch of %lld rows does not divide into %lld groups "
-                               "(batch_norm_groups); use batch sizes that do, also for the last batch of an epoch "
+                               "batch_norm: a batch of %lld rows cannot be divided into %lld groups "
+                               "(batch_norm_groups); use batch sizes that can, also for the last batch of an epoch "
                                "(drop_last = true leaves a short one out)",
                                (long long)x->dims[0], (long long)groups);
     if (bt_tensor_count(x) != channels * groups)
         return NULL;
     return bt_trace_poison(BT_ERROR_SHAPE,
-                           "batch_norm: one value per channel%s has no variance; use more examples, also in the last "
-                           "batch of an epoch (drop_last = true leaves a short one out), or BT_STATISTICS_FROZEN",
+                           "batch_norm: a single value per channel%s has no variance; use more examples, also in the "
+                           "last batch of an epoch (drop_last = true leaves a short one out), or BT_STATISTICS_FROZEN",
                            groups > 1 ? " in each group of rows" : "");
 }
 
@@ -135,8 +135,8 @@ bt_module *(bt_nn_batch_norm)(int64_t channels, const bt_batch_norm_options *opt
     bt_module *module = bt_module_make(batch_norm_forward, &own, sizeof own);
     if (channels < 1 || !(o->eps >= 0) || !(o->momentum >= 0 && o->momentum <= 1) || o->groups < 0)
         bt_module_mistake(module, BT_ERROR_ARGUMENT,
-                          "bt_nn_batch_norm: %lld channels, eps %g, momentum %g, groups %lld; at least 1 channel, eps "
-                          ">= 0, a momentum from 0 to 1 and groups >= 0 are expected",
+                          "bt_nn_batch_norm: %lld channels, eps %g, momentum %g, groups %lld; expected at least 1 "
+                          "channel, eps >= 0, a momentum from 0 to 1 and groups >= 0",
                           (long long)channels, o->eps, o->momentum, (long long)o->groups);
     if (o->affine)
         add_affine(module, channels);
@@ -173,8 +173,8 @@ static bt_tensor *group_norm_forward(bt_module *self, bt_tensor *const *in)
         return x;
     int64_t sets = x->dims[0] * own->groups; /* a batch may be empty */
     if (sets && bt_tensor_count(x) == sets)  /* normalised it would be 0, whatever it is */
-        return bt_trace_poison(BT_ERROR_SHAPE, "group_norm: one value per group has no variance; use larger groups, "
-                                               "larger maps, or another norm");
+        return bt_trace_poison(BT_ERROR_SHAPE, "group_norm: a single value per group has no variance; use larger "
+                                               "groups, larger maps, or another norm");
     return bt_group_norm(x, own->groups, bt_param(self, "weight"), bt_param(self, "bias"), default_eps);
 }
 
@@ -185,7 +185,7 @@ bt_module *bt_nn_group_norm(int64_t groups, int64_t channels)
     if (groups < 1 || channels < 1 || channels % groups)
         bt_module_mistake(
             module, BT_ERROR_ARGUMENT,
-            "bt_nn_group_norm: %lld channels in %lld groups; both are at least 1, and the groups are equal",
+            "bt_nn_group_norm: %lld channels in %lld groups; both must be at least 1, and the groups equal",
             (long long)channels, (long long)groups);
     add_affine(module, channels);
     return module;

@@ -69,7 +69,7 @@ static bool are_possible(bt_module *module, const char *name, const recurrent_op
         o->dropout < 1)
         return module != NULL;
     bt_module_mistake(module, BT_ERROR_ARGUMENT,
-                      "bt_nn_%s: %lld inputs, %lld hidden, %lld layers, dropout %g; sizes are at least 1, and 0 <= "
+                      "bt_nn_%s: %lld inputs, %lld hidden, %lld layers, dropout %g; sizes must be at least 1, and 0 <= "
                       "dropout < 1",
                       name, (long long)own->in, (long long)own->hidden, (long long)o->layers, o->dropout);
     return false;
@@ -113,7 +113,7 @@ static bt_tensor *cell_forward(bt_module *self, bt_tensor *const *in)
     bt_tensor *x = in[0], *given = in[0] ? in[1] : NULL;
     char found[256];
     if (!x || (given && in[2]))
-        return bt_trace_poison(BT_ERROR_ARGUMENT, "%s cell: takes x, and perhaps a state", own->kind->name);
+        return bt_trace_poison(BT_ERROR_ARGUMENT, "%s cell: takes x, and optionally a state", own->kind->name);
     if (bt_poisoned(x) || (given && bt_poisoned(given)))
         return bt_poisoned(x) ? x : given;
     if (x->rank != 2 || x->dims[1] != own->in)
@@ -189,12 +189,12 @@ static bt_tensor *checked_input(const recurrent_options *own, bt_tensor *const *
 {
     char found[256];
     if (!in[0] || (in[1] && in[2]))
-        return bt_trace_poison(BT_ERROR_ARGUMENT, "%s: takes x, and perhaps the lengths of its sequences",
+        return bt_trace_poison(BT_ERROR_ARGUMENT, "%s: takes x, and optionally the lengths of its sequences",
                                own->kind->name);
     if (bt_poisoned(in[0]) || (in[1] && bt_poisoned(in[1])))
         return bt_poisoned(in[0]) ? in[0] : in[1];
     if (in[0]->rank != 3 || in[0]->dims[2] != own->in || in[0]->dims[1] < 1 || in[0]->dims[1] > INT32_MAX)
-        return bt_trace_poison(BT_ERROR_SHAPE, "%s: x is %s, must be [n, steps, %lld], of at least one step",
+        return bt_trace_poison(BT_ERROR_SHAPE, "%s: x is %s, must be [n, steps, %lld], with at least one step",
                                own->kind->name, bt_shape_text(found, in[0]->rank, in[0]->dims), (long long)own->in);
     if (in[1] && (in[1]->rank != 1 || in[1]->dims[0] != in[0]->dims[0]))
         return bt_trace_poison(BT_ERROR_SHAPE, "%s: the lengths are %s, must be [%lld], one for each sequence",

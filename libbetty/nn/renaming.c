@@ -45,14 +45,14 @@ static bt_status renamed(const char *rules, const char *name, char to[BT_MOST_NA
         while (rest && *target == ' ')
             target++, rest--;
         if (!from)
-            return bt_fail(BT_ERROR_ARGUMENT, "\"%.*s\" is no rule for names: \"FROM > TO\" is expected", (int)length,
+            return bt_fail(BT_ERROR_ARGUMENT, "\"%.*s\" is not a rule for names; expected \"FROM > TO\"", (int)length,
                            rule);
         if (!bt_match(rule, from, name, parts, BT_MOST_STARS, &count))
             continue;
         if (!bt_substitute(target, rest, parts, count < BT_MOST_STARS ? count : BT_MOST_STARS, to))
             return bt_fail(BT_ERROR_ARGUMENT,
-                           "the rule \"%.*s\" has more * at its end than \"%s\" has, or gives too "
-                           "long a name",
+                           "the rule \"%.*s\" has more * in its second half than \"%s\" has, or gives a name that is "
+                           "too long",
                            (int)length, rule, name);
         return BT_OK;
     }

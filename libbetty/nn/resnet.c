@@ -55,7 +55,7 @@ static bool fits(bt_module *self, const char *what, bool known, int64_t depth, c
 {
     if (!known || channels < 1 || classes < 1)
         bt_module_mistake(self, BT_ERROR_ARGUMENT,
-                          "%s: depth %lld, %lld channels, %lld classes; the depth is %s, the others are at least 1",
+                          "%s: depth %lld, %lld channels, %lld classes; the depth must be %s, the others at least 1",
                           what, (long long)depth, (long long)channels, (long long)classes, depths);
     return self && self->status == BT_OK;
 }
@@ -213,7 +213,7 @@ bt_module *bt_nn_wide_resnet(int64_t depth, int64_t widen, int64_t channels, int
     int64_t blocks = (depth - 4) / 6, in = 16;
     bt_module *self = bt_module_make(wide_forward, &(net_options){3, {blocks, blocks, blocks}}, sizeof(net_options));
     bool known = depth >= 10 && depth < 2000 && depth % 6 == 4 && widen >= 1 && widen <= 1000;
-    if (!fits(self, "bt_nn_wide_resnet", known, depth, "6k + 4, from 10, and it is widened 1 to 1000 times", channels,
+    if (!fits(self, "bt_nn_wide_resnet", known, depth, "6k + 4, from 10, and the width factor 1 to 1000", channels,
               classes))
         return self;
     add_conv(self, "conv1", channels, in, 3, 1);

@@ -74,7 +74,7 @@ static bt_tensor *layer_forward(bt_module *self, bt_tensor *const *in)
     const bt_transformer_options *o = options_of(self);
     bool fits = in[0] && (o->cross ? in[1] && !(in[2] && in[3]) : !(in[1] && in[2]));
     if (!fits)
-        return bt_trace_poison(BT_ERROR_ARGUMENT, "transformer layer: takes x%s, and perhaps a mask of %s tokens",
+        return bt_trace_poison(BT_ERROR_ARGUMENT, "transformer layer: takes x%s, and optionally a mask of %s tokens",
                                o->cross ? " and a source" : "", o->cross ? "the source's" : "the");
     bt_tensor *x = add_part(self, "norm1", to_itself, in[0], NULL, o->cross ? NULL : in[1]);
     if (o->cross)
@@ -96,15 +96,16 @@ static void check_options(bt_module *module, const char *name, const bt_transfor
     if (!has_sizes(o) && whole)
         bt_module_mistake(module, BT_ERROR_ARGUMENT,
                           "%s: width %lld, %lld heads, %lld layers, a vocabulary of %lld, %lld types, %lld tokens at "
-                          "most; width and heads are at least 1, as is the length with learned positions, the rest 0",
+                          "most; width and heads must be at least 1, as must the length with learned positions, the "
+                          "rest at least 0",
                           name, (long long)o->width, (long long)o->heads, (long long)o->layers,
                           (long long)o->vocabulary, (long long)o->types, (long long)o->length);
     else if (o->width < 1 || o->heads < 1 || o->inner < 0 || o->head_width < 0)
-        bt_module_mistake(module, BT_ERROR_ARGUMENT, "%s: width %lld, %lld heads; both are at least 1", name,
+        bt_module_mistake(module, BT_ERROR_ARGUMENT, "%s: width %lld, %lld heads; both must be at least 1", name,
                           (long long)o->width, (long long)o->heads);
     else if (!(o->dropout >= 0 && o->dropout < 1) || !(o->eps >= 0))
-        bt_module_mistake(module, BT_ERROR_ARGUMENT, "%s: dropout %g, eps %g; 0 <= dropout < 1, and eps >= 0", name,
-                          o->dropout, o->eps);
+        bt_module_mistake(module, BT_ERROR_ARGUMENT, "%s: dropout %g, eps %g; expected 0 <= dropout < 1, and eps >= 0",
+                          name, o->dropout, o->eps);
     else if (!o->activation)
         bt_module_mistake(module, BT_ERROR_ARGUMENT, "%s: the activation is NULL", name);
 }
@@ -186,7 +187,7 @@ static bt_tensor *embed(bt_module *self, const inputs *all)
                                bt_shape_text(found, all->tokens->rank, all->tokens->dims));
     int64_t tokens = x->dims[1];
     if (o->positions == BT_POSITIONS_LEARNED && tokens > o->length)
-        return bt_trace_poison(BT_ERROR_SHAPE, "transformer: %lld tokens; it has been made for %lld at most",
+        return bt_trace_poison(BT_ERROR_SHAPE, "transformer: found %lld tokens; it was made for at most %lld",
                                (long long)tokens, (long long)o->length);
     if (o->positions == BT_POSITIONS_LEARNED)
         x = bt_add(x, bt_slice(bt_param(self, "wpe.weight"), 0, 0, tokens));
@@ -204,7 +205,7 @@ static bt_tensor *transformer_forward(bt_module *self, bt_tensor *const *in)
     const bt_transformer_options *o = options_of(self);
     inputs all = inputs_of(o, in);
     if (!all.fit)
-        return bt_trace_poison(BT_ERROR_ARGUMENT, "transformer: takes %s%s%s, and perhaps a mask of %s tokens",
+        return bt_trace_poison(BT_ERROR_ARGUMENT, "transformer: takes %s%s%s, and optionally a mask of %s tokens",
                                o->vocabulary ? "tokens" : "x", o->types ? ", their types" : "",
                                o->cross ? ", a source" : "", o->cross ? "the source's" : "the");
     bt_tensor *x = embed(self, &all);

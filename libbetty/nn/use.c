@@ -80,7 +80,7 @@ static bt_tensor *missing(bt_module *module, const char *what, const char *path,
         bt_text_add(&text, " in the module \"%s\"", place);
     if (nearest)
         bt_text_add(&text, "; did you mean \"%s\"?", nearest);
-    bt_text_add(&text, list.count ? "%s are: " : "%s is none at all", nearest ? " There" : "; there");
+    bt_text_add(&text, list.count ? "%s are: " : "%s is none", nearest ? " There" : "; there");
     for (int64_t i = 0; i < list.count && i < SHOWN; i++)
         bt_text_add(&text, i ? ", %s" : "%s", list.items[i]);
     if (list.count > SHOWN)
@@ -203,8 +203,8 @@ void(bt_param_set)(bt_module *m, const char *path, bt_tensor *value)
         missing(m, "buffer", path, false);
     } else if (!slate->buffer) {
         bt_trace_poison(BT_ERROR_ARGUMENT,
-                        "bt_param_set: \"%s\" is a parameter, which only its optimiser moves; what a program sets is "
-                        "declared with bt_module_add_buffer",
+                        "bt_param_set: \"%s\" is a parameter, which only its optimiser changes; to set values "
+                        "yourself, declare a buffer with bt_module_add_buffer",
                         path);
     } else if (!slate->var || !trace) {
         read_slate(slate); /* says what is wrong */
@@ -232,7 +232,7 @@ bt_tensor *bt_param_next(bt_module *m, const char *path)
 bt_tensor *bt_module_input(const char *what, bt_tensor *const *in)
 {
     if (in[0] && in[1])
-        return bt_trace_poison(BT_ERROR_ARGUMENT, "%s takes one input, and was given more", what);
+        return bt_trace_poison(BT_ERROR_ARGUMENT, "%s takes one input, but was given more", what);
     return in[0] ? in[0] : bt_trace_poison(BT_ERROR_ARGUMENT, "%s: the input is missing (NULL)", what);
 }
 
@@ -277,7 +277,8 @@ bt_tensor *bt_forward_module_(bt_module *m, bt_tensor *const *in)
     bt_tag before = bt_module_enter(m);
     bt_tensor *out = m->forward ? m->forward(m, in ? in : nothing)
                                 : bt_trace_poison(BT_ERROR_ARGUMENT,
-                                                  "bt_forward: this module has no forward function; it only holds");
+                                                  "bt_forward: this module has no forward function; it only holds "
+                                                  "other modules");
     if (!out)
         out = bt_trace_poison(BT_ERROR_ARGUMENT, "bt_forward: the module's forward function returned NULL");
     bool other = bt_trace_now() && bt_trace_now()->tag.low != before.low;

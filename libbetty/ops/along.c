@@ -19,7 +19,7 @@ static bt_status argsort_infer(const void *attr, const bt_array *in, bt_array *o
         return bt_fail(BT_ERROR_SHAPE, "argsort: %lld elements along axis %lld; their places are i32, so at most %d",
                        (long long)size, (long long)sort->axis, INT32_MAX);
     if (sort->count < 0 || sort->count > size)
-        return bt_fail(BT_ERROR_SHAPE, "argsort: the first %lld along axis %lld of %s, which has %lld there",
+        return bt_fail(BT_ERROR_SHAPE, "argsort: the first %lld along axis %lld of %s, which has only %lld there",
                        (long long)sort->count, (long long)sort->axis, bt_shape_text(shape, in[0].rank, in[0].dims),
                        (long long)size);
     out[0] = in[0];
@@ -94,7 +94,8 @@ static bt_status check_places(const char *op, int64_t axis, bt_array x, bt_array
     for (int d = 0; fits && d < x.rank; d++)
         fits = d == axis || x.dims[d] == index.dims[d];
     return fits ? BT_OK
-                : bt_fail(BT_ERROR_SHAPE, "%s: %s with the index %s, which must be alike but along axis %lld", op,
+                : bt_fail(BT_ERROR_SHAPE,
+                          "%s: %s with the index %s; both must have the same shape except along axis %lld", op,
                           bt_shape_text(a, x.rank, x.dims), bt_shape_text(b, index.rank, index.dims), (long long)axis);
 }
 
@@ -352,8 +353,8 @@ bt_tensor *bt_topk(bt_tensor *x, int64_t k, int axis, bt_tensor **index)
         places = poison = bt_operand_axis("topk", x, axis, &counted);
     if (!poison && (k < 0 || k > x->dims[counted]))
         places = poison =
-            bt_trace_poison(BT_ERROR_SHAPE, "topk: the %lld largest along axis %d of %s, which has %lld", (long long)k,
-                            counted, bt_shape_text(shape, x->rank, x->dims), (long long)x->dims[counted]);
+            bt_trace_poison(BT_ERROR_SHAPE, "topk: the %lld largest along axis %d of %s, which has only %lld",
+                            (long long)k, counted, bt_shape_text(shape, x->rank, x->dims), (long long)x->dims[counted]);
     if (!poison)
         places = order("topk", &x, &counted, k, true);
     if (index)

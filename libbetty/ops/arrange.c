@@ -10,8 +10,7 @@ static bt_tensor *count_up(const char *op, int64_t count)
     if (!trace)
         return bt_trace_poison(BT_ERROR_ARGUMENT, "%s: tensors can only be computed inside a traced callback", op);
     if (count < 0 || count > INT32_MAX)
-        return bt_trace_poison(BT_ERROR_ARGUMENT, "%s: %lld elements; from 0 to 2147483647 are possible", op,
-                               (long long)count);
+        return bt_trace_poison(BT_ERROR_ARGUMENT, "%s: %lld elements; expected 0 to 2147483647", op, (long long)count);
     bt_array numbers = {.dtype = BT_I32, .rank = 1, .dims = {count}};
     numbers.data = bt_region_alloc(trace->graph->region, bt_array_bytes(numbers));
     if (!numbers.data)
@@ -68,7 +67,7 @@ bt_tensor *bt_pad(bt_tensor *x, int axis, int64_t before, int64_t behind)
     if (poison)
         return poison;
     if (before < 0 || behind < 0 || before > INT32_MAX || behind > INT32_MAX)
-        return bt_trace_poison(BT_ERROR_ARGUMENT, "pad: %lld zeros before and %lld behind; at least 0 are expected",
+        return bt_trace_poison(BT_ERROR_ARGUMENT, "pad: %lld zeros before and %lld after; expected at least 0",
                                (long long)before, (long long)behind);
     return bt_pad_axis(x, axis, before, before + x->dims[axis] + behind);
 }
@@ -98,7 +97,7 @@ bt_tensor *(bt_expand)(bt_tensor *x, const int64_t *sizes)
         return poison;
     for (; sizes && sizes[rank] != BT_END; rank++) {
         if (rank == BT_MAX_RANK || sizes[rank] < 0)
-            return bt_trace_poison(BT_ERROR_SHAPE, "expand: size %lld at place %d; %d sizes of at least 0 are possible",
+            return bt_trace_poison(BT_ERROR_SHAPE, "expand: size %lld at place %d; expected %d sizes of at least 0",
                                    (long long)sizes[rank], rank + 1, BT_MAX_RANK);
         dims[rank] = sizes[rank];
     }

@@ -28,10 +28,11 @@ static bt_status operands_infer(const bt_array *in)
     if (!fits || in[1].dims[rank - 1] != in[0].dims[rank - 1] || in[2].dims[rank - 2] != in[1].dims[rank - 2])
         return bt_fail(BT_ERROR_SHAPE,
                        "attention: q %s, k %s, v %s, must be [..., queries, width], [..., keys, width], [..., keys, "
-                       "values] of one dtype, alike in at most two axes before these",
+                       "values] of one dtype, with at most two axes before these, the same for all three",
                        q, k, v);
     if (in[1].dims[rank - 2] == 0 || in[0].dims[rank - 1] == 0)
-        return bt_fail(BT_ERROR_SHAPE, "attention: q %s, k %s: there is a key, and a width, of at least 1", q, k);
+        return bt_fail(BT_ERROR_SHAPE,
+                       "attention: q %s, k %s: there must be at least one key, and a width of at least 1", q, k);
     return BT_OK;
 }
 
@@ -57,7 +58,7 @@ static bt_status attention_infer(const void *attr, const bt_array *in, bt_array 
                        (long long)queries, (long long)keys);
     if (a->block < 1 || !(a->probability >= 0 && a->probability < 1))
         return bt_fail(BT_ERROR_ARGUMENT,
-                       "attention: blocks of %lld queries, dropout %g; at least 1, and at least 0 and below 1",
+                       "attention: blocks of %lld queries, dropout %g; expected at least 1, and at least 0 and below 1",
                        (long long)a->block, a->probability);
     if (a->masked)
         BT_TRY(mask_infer(in));
@@ -287,8 +288,8 @@ bt_tensor *bt_attention(bt_tensor *q, bt_tensor *k, bt_tensor *v, const bt_atten
         return poison;
     if (o.block < 0 || !(o.dropout >= 0 && o.dropout < 1))
         return bt_trace_poison(BT_ERROR_ARGUMENT,
-                               "attention: blocks of %lld queries, dropout %g; the first is at least 1, or 0 for what "
-                               "is chosen, the second at least 0 and below 1",
+                               "attention: blocks of %lld queries, dropout %g; blocks must be at least 1, or 0 to let "
+                               "the library choose; dropout at least 0 and below 1",
                                (long long)o.block, o.dropout);
     q = in[0];
     attr.block = block_size(q->rank > 1 ? q->dims[q->rank - 2] : 1, o.held && !o.block ? INT64_MAX : o.block);

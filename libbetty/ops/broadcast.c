@@ -147,7 +147,7 @@ bt_tensor *bt_broadcast(bt_tensor *x, int rank, const int64_t *dims, const int *
     if (poison)
         return poison;
     if (rank < x->rank || rank > BT_MAX_RANK)
-        return bt_trace_poison(BT_ERROR_SHAPE, "broadcast: from %d axes to %d; at most %d are possible", x->rank, rank,
+        return bt_trace_poison(BT_ERROR_SHAPE, "broadcast: from %d axes to %d; expected at most %d", x->rank, rank,
                                BT_MAX_RANK);
     if (x->rank == rank && (rank == 0 || memcmp(x->dims, dims, (size_t)rank * sizeof *dims) == 0))
         return x;

@@ -15,7 +15,7 @@ static bt_status channel_norm_infer(const void *attr, const bt_array *in, bt_arr
                        (long long)norm->lead);
     int64_t channels = x.dims[x.rank - 1];
     if (norm->groups < 1 ? channels > 0 : channels % norm->groups != 0)
-        return bt_fail(BT_ERROR_SHAPE, "channel_norm: the %lld channels of %s do not divide into %lld groups",
+        return bt_fail(BT_ERROR_SHAPE, "channel_norm: the %lld channels of %s cannot be divided into %lld groups",
                        (long long)channels, shape, (long long)norm->groups);
     for (int i = (int)norm->lead; i < x.rank - 1; i++)
         if (x.dims[i] == 0)
@@ -238,7 +238,7 @@ bt_tensor *bt_group_norm(bt_tensor *x, int64_t groups, bt_tensor *scale, bt_tens
         return poison;
     int64_t channels = in[0]->dims[in[0]->rank - 1];
     if (groups < 1 || channels % groups != 0)
-        return bt_trace_poison(BT_ERROR_ARGUMENT, "group_norm: the %lld channels do not divide into %lld groups",
+        return bt_trace_poison(BT_ERROR_ARGUMENT, "group_norm: the %lld channels cannot be divided into %lld groups",
                                (long long)channels, (long long)groups);
     bt_channel_norm_attr attr = {1, groups, eps};
     return bt_stored_like(BT_RECORD(&bt_op_channel_norm, &attr, in[0], in[1], in[2]), x);

@@ -74,13 +74,14 @@ static bt_status find_grid(const char *op, const bt_conv_attr *attr, conv_shape 
 {
     for (int a = Y; a <= X; a++) {
         if (!in_range(s->window[a], 1) || !in_range(s->image[a], 0))
-            return bt_fail(BT_ERROR_SHAPE, "%s: a window of %s %lld on images of %s %lld; a window has at least 1", op,
+            return bt_fail(BT_ERROR_SHAPE,
+                           "%s: a window of %s %lld on images of %s %lld; expected a window of at least 1", op,
                            axis_names[a], (long long)s->window[a], axis_names[a], (long long)s->image[a]);
         int64_t span = (s->window[a] - 1) * attr->dilation[a] + 1, room = s->image[a] + 2 * attr->padding[a];
         if (span > room)
             return bt_fail(BT_ERROR_SHAPE,
-                           "%s: along the %s the window of %lld, dilation %lld, spans %lld, the image of %lld with "
-                           "padding %lld on either side has only %lld: use a smaller window or more padding",
+                           "%s: along the %s the window of %lld, dilation %lld, spans %lld, but the image of %lld with "
+                           "padding %lld on both sides has only %lld: use a smaller window or more padding",
                            op, axis_names[a], (long long)s->window[a], (long long)attr->dilation[a], (long long)span,
                            (long long)s->image[a], (long long)attr->padding[a], (long long)room);
         s->grid[a] = (room - span) / attr->stride[a] + 1;
@@ -96,7 +97,7 @@ static bt_status check_grid(const char *op, const bt_conv_attr *attr, bt_array g
         return BT_OK;
     char shape[256];
     return bt_fail(BT_ERROR_SHAPE,
-                   "%s: a window of %lld x %lld has %lld x %lld places on an image of %lld x %lld, g is %s", op,
+                   "%s: a window of %lld x %lld has %lld x %lld places on an image of %lld x %lld, but g is %s", op,
                    (long long)s->window[Y], (long long)s->window[X], (long long)s->grid[Y], (long long)s->grid[X],
                    (long long)s->image[Y], (long long)s->image[X], bt_shape_text(shape, g.rank, g.dims));
 }
@@ -152,7 +153,7 @@ static bt_status infer(const char *op, const bt_conv_attr *attr, const bt_array 
     BT_TRY(check_weight(op, in[1], attr, &s));
     BT_TRY(check_same_dtype(op, "x", in[0], "the weight", in[1]));
     if (s.in % attr->groups || s.in / attr->groups != s.inner)
-        return bt_fail(BT_ERROR_SHAPE, "%s: x has %lld channels, %lld groups of the weight's %lld are expected", op,
+        return bt_fail(BT_ERROR_SHAPE, "%s: x has %lld channels, but %lld groups of the weight's %lld are expected", op,
                        (long long)s.in, (long long)attr->groups, (long long)s.inner);
     BT_TRY(find_grid(op, attr, &s));
     *out = images(in[0].dtype, s.n, s.grid[Y], s.grid[X], s.out);
@@ -199,8 +200,8 @@ static bt_status conv_dx_infer(const void *attr, const bt_array *in, bt_array *o
     BT_TRY(check_weight("conv_dx", in[1], c, &s));
     BT_TRY(check_same_dtype("conv_dx", "g", in[0], "the weight", in[1]));
     if (in[0].dims[3] != s.out)
-        return bt_fail(BT_ERROR_SHAPE, "conv_dx: g has %lld channels, the weight gives %lld", (long long)in[0].dims[3],
-                       (long long)s.out);
+        return bt_fail(BT_ERROR_SHAPE, "conv_dx: g has %lld channels, but the weight gives %lld",
+                       (long long)in[0].dims[3], (long long)s.out);
     if (s.inner > INT64_MAX / c->groups)
         return bt_fail(BT_ERROR_SHAPE, "conv_dx: %lld groups of %lld channels are too many", (long long)c->groups,
                        (long long)s.inner);
@@ -244,7 +245,8 @@ static bt_status conv_dw_infer(const void *attr, const bt_array *in, bt_array *o
     BT_TRY(check_images("conv_dw", "g", "[n, height, width, out]", in[1]));
     BT_TRY(check_same_dtype("conv_dw", "x", in[0], "g", in[1]));
     if (in[1].dims[0] != s.n)
-        return bt_fail(BT_ERROR_SHAPE, "conv_dw: x has %lld images, g %lld", (long long)s.n, (long long)in[1].dims[0]);
+        return bt_fail(BT_ERROR_SHAPE, "conv_dw: x has %lld images, but g has %lld", (long long)s.n,
+                       (long long)in[1].dims[0]);
     if (s.in % c->groups || in[1].dims[3] % c->groups)
         return bt_fail(BT_ERROR_SHAPE, "conv_dw: %lld and %lld channels cannot be divided into %lld groups",
                        (long long)s.in, (long long)in[1].dims[3], (long long)c->groups);

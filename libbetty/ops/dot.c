@@ -185,7 +185,7 @@ static bt_tensor *many_matrices(bt_tensor *a, bt_tensor *b)
         int64_t from_a = i >= 0 ? a->dims[i] : 1, from_b = j >= 0 ? b->dims[j] : 1;
         if (from_a != from_b && from_a != 1 && from_b != 1) {
             char first[256], second[256];
-            return bt_trace_poison(BT_ERROR_SHAPE, "matmul: %s times %s: the leading sizes %lld and %lld do not fit",
+            return bt_trace_poison(BT_ERROR_SHAPE, "matmul: %s times %s: the leading sizes %lld and %lld do not match",
                                    bt_shape_text(first, a->rank, a->dims), bt_shape_text(second, b->rank, b->dims),
                                    (long long)from_a, (long long)from_b);
         }
@@ -235,7 +235,8 @@ bt_tensor *bt_matmul(bt_tensor *a, bt_tensor *b)
     bt_shape_text(first, a->rank, a->dims);
     bt_shape_text(second, b->rank, b->dims);
     if (a->rank < 1 || b->rank < 1)
-        return bt_trace_poison(BT_ERROR_SHAPE, "matmul: %s times %s: a scalar is no matrix; use bt_mul", first, second);
+        return bt_trace_poison(BT_ERROR_SHAPE, "matmul: %s times %s: a scalar is not a matrix; use bt_mul", first,
+                               second);
     int64_t inner = a->dims[a->rank - 1], other = b->dims[b->rank > 1 ? b->rank - 2 : 0];
     if (inner != other)
         return bt_trace_poison(BT_ERROR_SHAPE, "matmul: %s times %s: the inner sizes %lld and %lld differ", first,

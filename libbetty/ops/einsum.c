@@ -72,8 +72,8 @@ static bt_tensor *read_term(equation *e, term *t, const char *from, size_t lengt
         if (from[i] == ' ')
             continue;
         if (!is_letter(from[i]))
-            return mistake(e, from[i] == '.' ? "\"...\" is not known here; name each axis by a letter"
-                                             : "axes are named by letters, operands parted by commas");
+            return mistake(e, from[i] == '.' ? "\"...\" is not supported; name each axis by a letter"
+                                             : "axes are named by letters, and operands separated by commas");
         if (count < BT_MAX_RANK)
             letters[count] = from[i];
         count++;
@@ -84,9 +84,9 @@ static bt_tensor *read_term(equation *e, term *t, const char *from, size_t lengt
     for (int i = 0; i < count; i++) {
         int64_t *size = &e->sizes[(unsigned char)letters[i]];
         if (*size >= 0 && *size != x->dims[i])
-            return bt_trace_poison(BT_ERROR_SHAPE, "einsum \"%s\": the letter %c is %lld, and %lld in operand %d, %s",
-                                   e->text, letters[i], (long long)*size, (long long)x->dims[i],
-                                   (int)(t - e->terms) + 1, shape);
+            return bt_trace_poison(
+                BT_ERROR_SHAPE, "einsum \"%s\": the letter %c has size %lld, but size %lld in operand %d, %s", e->text,
+                letters[i], (long long)*size, (long long)x->dims[i], (int)(t - e->terms) + 1, shape);
         *size = x->dims[i];
     }
     for (int i = 0, axis = 0; i < count; i++) {
@@ -110,10 +110,10 @@ static bt_tensor *read_result(equation *e, const char *from)
         if (*from == ' ')
             continue;
         if (!is_letter(*from))
-            return mistake(e, "after \"->\" stand letters only");
+            return mistake(e, "only letters may follow \"->\"");
         if (e->sizes[(unsigned char)*from] < 0 || has(e->result, *from))
             return bt_trace_poison(BT_ERROR_SHAPE, "einsum \"%s\": the result has the letter %c, which %s", e->text,
-                                   *from, has(e->result, *from) ? "it has already" : "no operand has");
+                                   *from, has(e->result, *from) ? "occurs twice" : "no operand has");
         add(e->result, *from);
     }
     return NULL;
@@ -229,7 +229,7 @@ static bt_tensor *multiply(const equation *e, term *a, term *b, const char *need
     char letters[3 * BT_MAX_RANK + 1] = "";
     strcat(strcat(strcat(letters, p.shared), p.first), p.second);
     if (strlen(letters) > BT_MAX_RANK)
-        return mistake(e, "a product on the way has more axes than a tensor may have");
+        return mistake(e, "an intermediate product has more axes than a tensor may have");
     bt_tensor *x = as_matrices(e, a, p.shared, p.first, p.inner), *y = as_matrices(e, b, p.shared, p.inner, p.second);
     bt_tensor *product = bt_poisoned(x) ? x : bt_poisoned(y) ? y : *p.inner ? bt_dot(x, y) : bt_mul(x, y);
     for (int i = 0; letters[i]; i++)
@@ -249,7 +249,7 @@ bt_tensor *(bt_einsum)(const char *text, bt_tensor *const *operands)
         e.count++;
     }
     if (!text || e.count == 0)
-        return bt_trace_poison(BT_ERROR_ARGUMENT, "einsum: %s", text ? "an operand is NULL" : "there is no equation");
+        return bt_trace_poison(BT_ERROR_ARGUMENT, "einsum: %s", text ? "an operand is NULL" : "the equation is NULL");
     bt_tensor *poison = bt_operands_promote("einsum", x, e.count, BT_PROMOTE_FLOAT);
     if (!poison)
         poison = read_equation(&e, x);

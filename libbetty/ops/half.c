@@ -217,6 +217,8 @@ bool bt_casts(const bt_op *op, bt_tensor *const *in, int inputs, bt_dtype low)
            (class_of(op) == BT_CAST_LOW && bt_dtype_half(low) && !any_dtype(in, inputs, BT_F64));
 }
 
+bt_dtype bt_low_kept(bt_dtype low) { return low == BT_TF32 ? low : BT_F32; }
+
 /* In a network of 16 bits, a parameter that is kept so counts as what it is kept in, though it is read as f32. */
 static bt_dtype dtype_of(const bt_tensor *x, bt_dtype low)
 {

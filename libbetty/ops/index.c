@@ -16,7 +16,7 @@ static bt_status gather_infer(const void *attr, const bt_array *in, bt_array *ou
     (void)attr;
     BT_TRY(check_index("gather", in[1]));
     if (in[0].rank < 1)
-        return bt_fail(BT_ERROR_SHAPE, "gather: from a scalar, which has no rows");
+        return bt_fail(BT_ERROR_SHAPE, "gather: the operand is a scalar, which has no rows");
     out[0] = in[0];
     out[0].dims[0] = in[1].dims[0];
     return BT_OK;
@@ -156,7 +156,7 @@ static bt_status one_hot_infer(const void *attr, const bt_array *in, bt_array *o
     if (hot->classes < 1)
         return bt_fail(BT_ERROR_SHAPE, "one_hot: %lld classes, must be at least 1", (long long)hot->classes);
     if (in[0].rank == BT_MAX_RANK)
-        return bt_fail(BT_ERROR_SHAPE, "one_hot: the label has %d axes already, which is as many as there may be",
+        return bt_fail(BT_ERROR_SHAPE, "one_hot: the label already has %d axes, the most that a tensor may have",
                        BT_MAX_RANK);
     out[0] = in[0];
     out[0].dtype = (bt_dtype)hot->dtype;

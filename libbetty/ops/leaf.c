@@ -27,7 +27,7 @@ bt_tensor *bt_constant(bt_array values)
 {
     bt_trace *trace = bt_trace_now();
     if (!trace)
-        return bt_trace_poison(BT_ERROR_ARGUMENT, "bt_constant: outside of a traced callback");
+        return bt_trace_poison(BT_ERROR_ARGUMENT, "bt_constant: must be called inside a traced callback");
     if (values.rank < 0 || values.rank > BT_MAX_RANK || bt_dtype_size(values.dtype) == 0)
         return bt_trace_poison(BT_ERROR_ARGUMENT, "bt_constant: an array of rank %d and dtype %d", values.rank,
                                (int)values.dtype);

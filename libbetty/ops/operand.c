@@ -126,8 +126,8 @@ static bt_tensor *no_broadcast(const char *op, bt_tensor *const *x, int a, int b
 {
     char first[256], second[256];
     return bt_trace_poison(BT_ERROR_SHAPE,
-                           "%s: shapes %s and %s do not fit: counted from the last, each pair of axes must "
-                           "be equal, or one of them 1",
+                           "%s: shapes %s and %s do not match: counted from the last, each pair of axes must be equal, "
+                           "or one of them 1",
                            op, bt_shape_text(first, x[a]->rank, x[a]->dims),
                            bt_shape_text(second, x[b]->rank, x[b]->dims));
 }
@@ -147,8 +147,9 @@ static bt_tensor *check_examples(const char *op, bt_tensor *const *x, int a, int
     if (x[a]->rank == x[b]->rank || one < 0 || other < 0 || one == other)
         return NULL;
     return bt_trace_poison(BT_ERROR_SHAPE,
-                           "%s: shapes %s and %s would pair every example of the batch with every other; bt_squeeze or "
-                           "bt_reshape one of them, or, if that is meant, bt_unsqueeze the one with fewer axes",
+                           "%s: shapes %s and %s would pair every example of the batch with every other one; "
+                           "bt_squeeze or bt_reshape one of them or, if you want that, bt_unsqueeze the one with fewer "
+                           "axes",
                            op, bt_shape_text(first, x[a]->rank, x[a]->dims),
                            bt_shape_text(second, x[b]->rank, x[b]->dims));
 }

@@ -22,7 +22,8 @@ static bool axis_works(const bt_window_attr *attr, int axis, char text[FAULT])
         snprintf(text, FAULT, "window %lld with stride %lld, both must be 1 to %d", (long long)a->window,
                  (long long)a->stride, INT32_MAX);
     else if (a->padding < 0 || a->padding > a->window / 2)
-        snprintf(text, FAULT, "padding %lld, must be 0 to %lld, half of the window: some would see no pixel otherwise",
+        snprintf(text, FAULT,
+                 "padding %lld, must be 0 to %lld, half of the window: some windows would see no pixel otherwise",
                  (long long)a->padding, (long long)(a->window / 2));
     else if (a->size + 2 * a->padding < a->window)
         snprintf(text, FAULT, "%s %lld with padding %lld is smaller than the window, %lld", side, (long long)a->size,
@@ -57,7 +58,7 @@ static bt_status check_windows(const char *op, const bt_window_attr *attr, bt_ar
         images->dims[1 + i] = spread ? a->size : a->out;
     }
     if (attr->axis[0].size > INT32_MAX / attr->axis[1].size)
-        return bt_fail(BT_ERROR_SHAPE, "%s: images of %lld x %lld pixels, can be at most %lld pixels", op,
+        return bt_fail(BT_ERROR_SHAPE, "%s: images of %lld x %lld pixels, must have at most %lld pixels", op,
                        (long long)attr->axis[0].size, (long long)attr->axis[1].size, (long long)INT32_MAX);
     return BT_OK;
 }

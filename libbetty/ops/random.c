@@ -8,7 +8,7 @@ static bt_status random_infer(const char *op, const bt_random_attr *attr, bt_arr
     BT_TRY(bt_check_scalar(op, "the record", record, BT_I64));
     BT_TRY(bt_check_dtype(op, "the result", attr->dtype, BT_FLOATS));
     if (attr->rank < 0 || attr->rank > BT_MAX_RANK)
-        return bt_fail(BT_ERROR_SHAPE, "%s: a result of %d axes; at most %d are possible", op, (int)attr->rank,
+        return bt_fail(BT_ERROR_SHAPE, "%s: a result of %d axes; expected at most %d", op, (int)attr->rank,
                        BT_MAX_RANK);
     *out = (bt_array){.dtype = attr->dtype, .rank = attr->rank};
     memcpy(out->dims, attr->dims, sizeof out->dims);

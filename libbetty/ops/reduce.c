@@ -24,7 +24,7 @@ static bt_status extreme_infer(const char *op, const char *most, const bt_reduce
     for (int i = 0; i < in.rank; i++)
         if ((attr->axes >> i & 1) && in.dims[i] == 0) {
             char shape[256];
-            return bt_fail(BT_ERROR_SHAPE, "%s: %s has no elements along axis %d, so none is the %s", op,
+            return bt_fail(BT_ERROR_SHAPE, "%s: %s has no elements along axis %d, so there is no %s", op,
                            bt_shape_text(shape, in.rank, in.dims), i, most);
         }
     return BT_OK;
@@ -361,7 +361,8 @@ static bt_status argmax_infer(const void *attr, const bt_array *in, bt_array *ou
 {
     const bt_reduce_attr *reduce = attr;
     if (reduce->keep || (reduce->axes & (reduce->axes - 1)))
-        return bt_fail(BT_ERROR_SHAPE, "argmax: over one axis, which goes; found the axes 0x%x", reduce->axes);
+        return bt_fail(BT_ERROR_SHAPE, "argmax: must reduce a single axis, and cannot keep it; found the axes 0x%x",
+                       reduce->axes);
     BT_TRY(extreme_infer("argmax", "largest", reduce, in[0], out));
     out[0].dtype = BT_I32;
     return BT_OK;
@@ -512,7 +513,7 @@ static bt_tensor *variance(const char *name, bt_tensor *x, const int64_t *axes)
         return poison;
     if (count < 2) {
         char shape[256];
-        return bt_trace_poison(BT_ERROR_SHAPE, "%s: %s has %lld element%s along the axes; at least 2 have a spread",
+        return bt_trace_poison(BT_ERROR_SHAPE, "%s: %s has %lld element%s along the axes; a spread needs at least 2",
                                name, bt_shape_text(shape, x->rank, x->dims), (long long)count, count == 1 ? "" : "s");
     }
     bt_tensor *mean = bt_div(bt_reduce(&bt_op_sum, x, attr.axes, true), count);

@@ -228,7 +228,7 @@ bt_tensor *bt_cast(bt_tensor *x, bt_dtype dtype)
 {
     if (!bt_dtype_size(dtype))
         return bt_trace_poison(BT_ERROR_ARGUMENT,
-                               "bt_cast: %d is no dtype; expected BT_F32, BT_F64, BT_BF16, BT_F16, BT_I32, BT_I64, "
+                               "bt_cast: %d is not a dtype; expected BT_F32, BT_F64, BT_BF16, BT_F16, BT_I32, BT_I64, "
                                "BT_U8 or BT_BOOL",
                                (int)dtype);
     return bt_as(x, dtype);

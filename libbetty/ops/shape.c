@@ -12,7 +12,7 @@ static void shape_result(const bt_shape_attr *attr, bt_dtype dtype, bt_array *ou
 static bt_status check_shape(const char *op, const bt_shape_attr *attr)
 {
     if (attr->rank < 0 || attr->rank > BT_MAX_RANK)
-        return bt_fail(BT_ERROR_SHAPE, "%s: a result of %lld axes; at most %d are possible", op, (long long)attr->rank,
+        return bt_fail(BT_ERROR_SHAPE, "%s: a result of %lld axes; expected at most %d", op, (long long)attr->rank,
                        BT_MAX_RANK);
     for (int64_t i = 0; i < attr->rank; i++)
         if (attr->dims[i] < 0)
@@ -51,7 +51,7 @@ static bt_status reshape_infer(const void *attr, const bt_array *in, bt_array *o
     if (bt_array_count(out[0]) == bt_array_count(in[0]))
         return BT_OK;
     char from[256], to[256];
-    return bt_fail(BT_ERROR_SHAPE, "reshape: %s has %lld elements, %s has %lld",
+    return bt_fail(BT_ERROR_SHAPE, "reshape: %s has %lld elements, but %s has %lld",
                    bt_shape_text(from, in[0].rank, in[0].dims), (long long)bt_array_count(in[0]),
                    bt_shape_text(to, out[0].rank, out[0].dims), (long long)bt_array_count(out[0]));
 }
@@ -226,7 +226,7 @@ bt_tensor *(bt_reshape)(bt_tensor *x, const int64_t *sizes)
             return bt_trace_poison(BT_ERROR_SHAPE, "reshape: more than %d sizes", BT_MAX_RANK);
         dims[rank] = *sizes;
         if (*sizes == -1 && rest >= 0)
-            return bt_trace_poison(BT_ERROR_SHAPE, "reshape: -1, for the rest, stands twice");
+            return bt_trace_poison(BT_ERROR_SHAPE, "reshape: -1, for the rest, is given twice");
         if (*sizes == -1)
             rest = rank;
         else if (*sizes < 0 || __builtin_mul_overflow(known, *sizes, &known))
@@ -237,8 +237,7 @@ bt_tensor *(bt_reshape)(bt_tensor *x, const int64_t *sizes)
         char shape[256];
         if (known == 0 || count % known)
             return bt_trace_poison(BT_ERROR_SHAPE,
-                                   "reshape: the %lld elements of %s are no multiple of %lld, so -1 has no "
-                                   "size",
+                                   "reshape: the %lld elements of %s are not a multiple of %lld, so -1 has no size",
                                    (long long)count, bt_shape_text(shape, x->rank, x->dims), (long long)known);
         dims[rest] = count / known;
     }
@@ -272,7 +271,7 @@ bt_tensor *bt_unsqueeze(bt_tensor *x, int axis)
     int place = axis < 0 ? axis + x->rank + 1 : axis;
     if (place < 0 || place > x->rank || x->rank == BT_MAX_RANK) {
         char shape[256];
-        return bt_trace_poison(BT_ERROR_SHAPE, "unsqueeze: axis %d cannot be put into %s", axis,
+        return bt_trace_poison(BT_ERROR_SHAPE, "unsqueeze: axis %d cannot be inserted into %s", axis,
                                bt_shape_text(shape, x->rank, x->dims));
     }
     int64_t dims[BT_MAX_RANK];

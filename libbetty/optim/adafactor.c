@@ -35,7 +35,7 @@ static bt_status adafactor_check(const char *what, const double *hypers)
                        "two (relative_step = false is PyTorch's form)",
                        what, hypers[LR]);
     if (!relative && hypers[WARMUP] != 0)
-        return bt_fail(BT_ERROR_CONFIG, "optimizer %s: warmup_init is a part of relative_step = true", what);
+        return bt_fail(BT_ERROR_CONFIG, "optimizer %s: warmup_init works only with relative_step = true", what);
     return BT_OK;
 }
 

@@ -12,8 +12,8 @@
 typedef struct bt_optimizer_kind {
     const bt_optimizer_def *def;
     bool flat; /* the update is elementwise, slots like the parameter: several may be handed over as one flat vector */
-    bool elementwise; /* this alone: the slope for type = sama is there without a look at its nodes */
-    bool guarded;     /* the update itself leaves all as it is where rule->ok is false */
+    bool elementwise; /* only this: type = sama can have its slope without examining its nodes */
+    bool guarded;     /* the update itself leaves everything unchanged where rule->ok is false */
     bool codes;       /* slots are codes of 8 bits, except of small parameters and tables */
     unsigned fixed;   /* bit i: hypers[i] shapes the program: it is a constant, and no schedule may set it */
     unsigned (*slots)(const double *hypers);          /* bit i: def->slots[i] is kept with these values; NULL: all */
@@ -95,7 +95,7 @@ typedef struct bt_optimizer_group {
     char *name;                  /* "" for group 0 */
     double values[BT_MAX_ITEMS]; /* of the hyperparameters, in the definition's order */
     unsigned own;                /* bit i: set for this group, so it follows neither group 0 nor `schedule` */
-    double lr_factor;            /* on what "lr" comes to; 1 at first; to be set before the first trace */
+    double lr_factor;            /* applied to the resulting "lr"; 1 at first; to be set before the first trace */
     bt_var *vars[BT_MAX_ITEMS];  /* F64 []: the values, where a program finds them; NULL: fixed, or before start */
     bt_var *rate;                /* F64 []: what "lr" came to in the last update; NULL: it is not kept */
     bt_var *scale;               /* F64 []: what plateaus have left of "lr", a factor; NULL: another scheduler */
@@ -108,7 +108,7 @@ struct bt_optimizer {
     bt_scheduler scheduler; /* to be set before bt_optimizer_start */
     bt_clip clip;           /* likewise */
     bool started;
-    bool keeps_rate;           /* likewise: what "lr" comes to, for whoever logs it */
+    bool keeps_rate;           /* likewise: the resulting "lr", for logging */
     bool narrow;               /* likewise: slots of floating numbers are kept in bf16, stochastically rounded */
     double tolerance;          /* likewise: where the gradient's norm is at most this, nothing moves; 0: always */
     bt_var *applied, *skipped; /* I64 []: updates made; updates left out because the gradient was not finite, */
@@ -125,8 +125,8 @@ struct bt_optimizer {
 bt_optimizer *bt_optimizer_of(const bt_optimizer_def *def);
 
 /* Groups copy group 0 when they are added; a later bt_optimizer_set (group 0) reaches the groups without a value of
- * their own. Returns the new group's index, or -1. Values may change at any time; once started, not so
- * that the program would be another one (a fixed hyperparameter, or a value that wants one more slot). */
+ * their own. Returns the new group's index, or -1. Values may change at any time, but once it has started, not if that
+ * would need another program (a fixed hyperparameter, or a value that needs one more slot). */
 int bt_optimizer_group_add(bt_optimizer *optimizer, const char *name);
 bt_status bt_optimizer_group_set(bt_optimizer *optimizer, int group, const char *hyper, double value);
 

@@ -19,7 +19,7 @@ static bt_status check_def(const bt_optimizer_def *def)
     for (int i = 0, count = bt_hyper_count(def->hypers); i < count; i++) {
         const bt_hyper_def *hyper = &def->hypers[i];
         if (!(hyper->value >= hyper->low && hyper->value <= hyper->high))
-            return bt_fail(BT_ERROR_CONFIG, "optimizer %s: the default of \"%s\", %g, is outside of %g to %g",
+            return bt_fail(BT_ERROR_CONFIG, "optimizer %s: the default of \"%s\", %g, is not between %g and %g",
                            def->name, hyper->name, hyper->value, hyper->low, hyper->high);
     }
     return BT_OK;
@@ -85,7 +85,7 @@ int bt_optimizer_group_add(bt_optimizer *optimizer, const char *name)
 {
     if (!optimizer || !name || optimizer->started) {
         bt_fail(BT_ERROR_ARGUMENT, "a group of parameters cannot be added: %s",
-                optimizer ? (name ? "the optimiser is in use already" : "its name is NULL") : "the optimiser is NULL");
+                optimizer ? (name ? "the optimiser is already in use" : "its name is NULL") : "the optimiser is NULL");
         return -1;
     }
     int index = optimizer->group_count;
@@ -136,7 +136,8 @@ static bt_status check_late(const bt_optimizer *optimizer, const bt_optimizer_gr
     bool fixed = (kind->fixed >> index & 1) && value != group->values[index];
     bool more_slots = kind->slots && (kind->slots(values) & ~optimizer->slots);
     if (fixed || more_slots)
-        return bt_fail(BT_ERROR_ARGUMENT, "optimizer %s: \"%s\" cannot become %g any more: programs are made for %g",
+        return bt_fail(BT_ERROR_ARGUMENT,
+                       "optimizer %s: \"%s\" can no longer become %g: the programs were compiled for %g",
                        kind->def->name, kind->def->hypers[index].name, value, group->values[index]);
     return kind->check ? kind->check(kind->def->name, values) : BT_OK;
 }
@@ -159,8 +160,8 @@ bt_status bt_optimizer_group_set(bt_optimizer *optimizer, int group, const char 
         return unknown_hyper(optimizer, hyper);
     const bt_hyper_def *def = &optimizer->kind.def->hypers[index];
     if (!(value >= def->low && value <= def->high))
-        return bt_fail(BT_ERROR_ARGUMENT, "optimizer %s: \"%s\" is %g; %g to %g are expected",
-                       optimizer->kind.def->name, hyper, value, def->low, def->high);
+        return bt_fail(BT_ERROR_ARGUMENT, "optimizer %s: \"%s\" is %g; expected %g to %g", optimizer->kind.def->name,
+                       hyper, value, def->low, def->high);
     int last = group == 0 ? optimizer->group_count - 1 : group;
     for (int g = group; g <= last && optimizer->started; g++)
         if (g == group || !(optimizer->groups[g].own >> index & 1))
@@ -188,12 +189,13 @@ static bt_status check_settings(const bt_optimizer *optimizer)
             BT_TRY(kind->check(kind->def->name, optimizer->groups[g].values));
     BT_TRY(bt_scheduler_check(&optimizer->scheduler));
     if (bt_scheduler_moves(&optimizer->scheduler) && bt_hyper_index(kind->def->hypers, "lr") < 0)
-        return bt_fail(BT_ERROR_CONFIG, "optimizer %s has no hyperparameter \"lr\", so no scheduler can move it",
+        return bt_fail(BT_ERROR_CONFIG, "optimizer %s has no hyperparameter \"lr\", so a scheduler cannot change it",
                        kind->def->name);
     const bt_clip *clip = &optimizer->clip;
     if (!(clip->norm >= 0 && clip->value >= 0))
-        return bt_fail(BT_ERROR_CONFIG, "gradients are clipped to the norm %g and the value %g; at least 0 is expected",
-                       clip->norm, clip->value);
+        return bt_fail(BT_ERROR_CONFIG,
+                       "gradients are clipped to the norm %g and the value %g; both must be at least 0", clip->norm,
+                       clip->value);
     return BT_OK;
 }
 

@@ -78,15 +78,15 @@ void bt_hyper_set(bt_rule *rule, const char *name, bt_tensor *value)
     if (!item)
         missing(rule, "bt_hyper_set", "hyperparameter", name, rule ? rule->hypers : NULL, rule ? rule->hyper_count : 0);
     else if (!rule->scheduling)
-        bt_trace_poison(BT_ERROR_ARGUMENT, "bt_hyper_set: %s: hyperparameters are set in the callback `schedule` only",
-                        rule->what);
+        bt_trace_poison(BT_ERROR_ARGUMENT,
+                        "bt_hyper_set: %s: hyperparameters can be set only in the callback `schedule`", rule->what);
     else if (!value)
         bt_trace_poison(BT_ERROR_ARGUMENT, "bt_hyper_set: %s: the value for \"%s\" is NULL", rule->what, name);
     else if (bt_poisoned(value))
         return; /* explained already */
     else if (bt_tensor_count(value) != 1)
-        bt_trace_poison(BT_ERROR_SHAPE, "bt_hyper_set: %s: \"%s\" is one number, its new value %s", rule->what, name,
-                        bt_shape_text(found, value->rank, value->dims));
+        bt_trace_poison(BT_ERROR_SHAPE, "bt_hyper_set: %s: \"%s\" is one number, but its new value is %s", rule->what,
+                        name, bt_shape_text(found, value->rank, value->dims));
     else
         item->next = value->rank == 0 ? value : (bt_reshape)(value, (const int64_t[]){BT_END});
 }
@@ -112,8 +112,8 @@ void bt_slot_set(bt_rule *rule, const char *name, bt_tensor *value)
     else if (bt_poisoned(value) || bt_poisoned(item->value))
         return; /* explained already */
     else if (!bt_shape_same(bt_tensor_array(item->value), bt_tensor_array(value)))
-        bt_trace_poison(BT_ERROR_SHAPE, "bt_slot_set: %s: the slot \"%s\" is %s, its new value %s", rule->what, name,
-                        bt_shape_text(expected, item->value->rank, item->value->dims),
+        bt_trace_poison(BT_ERROR_SHAPE, "bt_slot_set: %s: the slot \"%s\" is %s, but its new value is %s", rule->what,
+                        name, bt_shape_text(expected, item->value->rank, item->value->dims),
                         bt_shape_text(found, value->rank, value->dims));
     else
         item->next = bt_as(value, item->value->dtype);

@@ -26,14 +26,14 @@ bool bt_scheduler_moves(const bt_scheduler *scheduler)
 static bt_status check_milestones(const bt_scheduler *scheduler)
 {
     if (scheduler->milestone_count < 1 || scheduler->milestone_count > BT_MAX_ITEMS)
-        return bt_fail(BT_ERROR_CONFIG, "the scheduler multistep has %d milestones; 1 to %d are expected",
+        return bt_fail(BT_ERROR_CONFIG, "the scheduler multistep has %d milestones; expected 1 to %d",
                        scheduler->milestone_count, BT_MAX_ITEMS);
     for (int i = 0; i < scheduler->milestone_count; i++)
         if (scheduler->milestones[i] < 0 || (i && scheduler->milestones[i] <= scheduler->milestones[i - 1]))
             return bt_fail(
                 BT_ERROR_CONFIG,
-                "milestone %d of the scheduler multistep is %lld; milestones are ascending counts of updates", i + 1,
-                (long long)scheduler->milestones[i]);
+                "milestone %d of the scheduler multistep is %lld; milestones must be ascending counts of updates",
+                i + 1, (long long)scheduler->milestones[i]);
     return BT_OK;
 }
 
@@ -42,10 +42,10 @@ static bt_status check_linear(const bt_scheduler *scheduler)
     double start = scheduler->start_factor, end = scheduler->end_factor;
     if (!(start > 0 && isfinite(start) && end >= 0 && isfinite(end)))
         return bt_fail(BT_ERROR_CONFIG,
-                       "the scheduler linear goes from the factor %g to %g; above 0, and at least 0 are expected",
-                       start, end);
+                       "the scheduler linear goes from the factor %g to %g; expected above 0, and at least 0", start,
+                       end);
     if (scheduler->total_iters < 1)
-        return bt_fail(BT_ERROR_CONFIG, "the scheduler linear has total_iters %lld; at least 1 is expected",
+        return bt_fail(BT_ERROR_CONFIG, "the scheduler linear has total_iters %lld; expected at least 1",
                        (long long)scheduler->total_iters);
     return BT_OK;
 }
@@ -53,13 +53,13 @@ static bt_status check_linear(const bt_scheduler *scheduler)
 static bt_status check_plateau(const bt_scheduler *scheduler)
 {
     if (scheduler->gamma >= 1)
-        return bt_fail(BT_ERROR_CONFIG, "the scheduler plateau has gamma %g; below 1 is expected", scheduler->gamma);
+        return bt_fail(BT_ERROR_CONFIG, "the scheduler plateau has gamma %g; expected below 1", scheduler->gamma);
     if (scheduler->patience < 0 || scheduler->cooldown < 0)
         return bt_fail(BT_ERROR_CONFIG,
-                       "the scheduler plateau has the patience %lld and the cooldown %lld; at least 0 is expected",
+                       "the scheduler plateau has patience %lld and cooldown %lld; expected at least 0",
                        (long long)scheduler->patience, (long long)scheduler->cooldown);
     if (!(scheduler->threshold >= 0 && isfinite(scheduler->threshold) && scheduler->eps >= 0))
-        return bt_fail(BT_ERROR_CONFIG, "the scheduler plateau has the threshold %g and eps %g; at least 0 is expected",
+        return bt_fail(BT_ERROR_CONFIG, "the scheduler plateau has threshold %g and eps %g; expected at least 0",
                        scheduler->threshold, scheduler->eps);
     return BT_OK;
 }
@@ -68,23 +68,23 @@ bt_status bt_scheduler_check(const bt_scheduler *scheduler)
 {
     bt_scheduler_kind kind = scheduler->kind;
     if (scheduler->warmup < 0)
-        return bt_fail(BT_ERROR_CONFIG, "the scheduler's warm-up is %lld updates long; at least 0 are expected",
+        return bt_fail(BT_ERROR_CONFIG, "the scheduler's warm-up lasts %lld updates; expected at least 0",
                        (long long)scheduler->warmup);
     if (kind == BT_SCHEDULER_STEP && scheduler->step_size < 1)
-        return bt_fail(BT_ERROR_CONFIG, "the scheduler step has the step size %lld; at least 1 is expected",
+        return bt_fail(BT_ERROR_CONFIG, "the scheduler step has step size %lld; expected at least 1",
                        (long long)scheduler->step_size);
     if (kind == BT_SCHEDULER_MULTISTEP)
         BT_TRY(check_milestones(scheduler));
     bool decays = kind == BT_SCHEDULER_STEP || kind == BT_SCHEDULER_MULTISTEP || kind == BT_SCHEDULER_EXPONENTIAL ||
                   kind == BT_SCHEDULER_PLATEAU;
     if (decays && !(scheduler->gamma > 0 && isfinite(scheduler->gamma)))
-        return bt_fail(BT_ERROR_CONFIG, "the scheduler's gamma is %g; above 0 is expected", scheduler->gamma);
+        return bt_fail(BT_ERROR_CONFIG, "the scheduler's gamma is %g; expected above 0", scheduler->gamma);
     if (kind == BT_SCHEDULER_COSINE && scheduler->t_max < 1)
-        return bt_fail(BT_ERROR_CONFIG, "the scheduler cosine has t_max %lld; at least 1 is expected",
+        return bt_fail(BT_ERROR_CONFIG, "the scheduler cosine has t_max %lld; expected at least 1",
                        (long long)scheduler->t_max);
     if ((kind == BT_SCHEDULER_COSINE || kind == BT_SCHEDULER_PLATEAU) &&
         !(scheduler->eta_min >= 0 && isfinite(scheduler->eta_min)))
-        return bt_fail(BT_ERROR_CONFIG, "the scheduler %s has eta_min %g; at least 0 is expected",
+        return bt_fail(BT_ERROR_CONFIG, "the scheduler %s has eta_min %g; expected at least 0",
                        kind == BT_SCHEDULER_COSINE ? "cosine" : "plateau", scheduler->eta_min);
     if (kind == BT_SCHEDULER_LINEAR)
         BT_TRY(check_linear(scheduler));

@@ -14,10 +14,10 @@ static bt_status sgd_check(const char *what, const double *hypers)
 {
     double nesterov = hypers[SGD_NESTEROV];
     if (nesterov != 0 && nesterov != 1)
-        return bt_fail(BT_ERROR_CONFIG, "optimizer %s: nesterov is %g; it is 0 or 1", what, nesterov);
+        return bt_fail(BT_ERROR_CONFIG, "optimizer %s: nesterov is %g; expected 0 or 1", what, nesterov);
     if (nesterov == 1 && (hypers[SGD_MOMENTUM] == 0 || hypers[SGD_DAMPENING] != 0))
         return bt_fail(BT_ERROR_CONFIG,
-                       "optimizer %s: nesterov = 1 needs momentum above 0 and dampening = 0, found momentum = %g and "
+                       "optimizer %s: nesterov = 1 needs momentum above 0 and dampening = 0; found momentum = %g and "
                        "dampening = %g",
                        what, hypers[SGD_MOMENTUM], hypers[SGD_DAMPENING]);
     return BT_OK;

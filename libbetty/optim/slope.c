@@ -31,15 +31,15 @@ bt_tensor *bt_update_slope(const char *what, bt_tensor *grad, bt_tensor *next, b
     const bt_node *node = elementwise ? NULL : mixer(graph, grad, first);
     if (node)
         return bt_trace_poison(BT_ERROR_UNSUPPORTED,
-                               "%s: type = sama needs an update that is elementwise, and %s mixes the elements of the "
-                               "gradient: take another type for this problem, or another optimizer",
+                               "%s: type = sama needs an elementwise update, but %s mixes the elements of the "
+                               "gradient: choose another type for this problem, or another optimizer",
                                what, node->op->name);
     bt_tensor *tangent = bt_add(bt_zeros_like(grad), scale), *slope = NULL;
     bt_jvp(graph, &grad, &tangent, 1, &next, 1, &slope, false);
     if (!slope && graph->status == BT_OK)
         return bt_trace_poison(BT_ERROR_UNSUPPORTED,
-                               "%s: type = sama needs the derivative of the update with respect to the gradient, and "
-                               "that is 0 everywhere here: take another type for this problem, or another optimizer",
+                               "%s: type = sama needs the derivative of the update with respect to the gradient, which "
+                               "is 0 everywhere here: choose another type for this problem, or another optimizer",
                                what);
     return slope ? bt_neg(slope) : graph->poison;
 }

@@ -29,7 +29,8 @@ static bt_status check(const bt_optimizer *optimizer, int slot, const char *para
 {
     if (array.rank >= 0 && array.rank <= BT_MAX_RANK && bt_dtype_size(array.dtype) && bt_array_count(array) >= 0)
         return BT_OK;
-    return bt_fail(BT_ERROR_SHAPE, "optimizer %s: `slot` gives no possible shape and dtype of the slot \"%s\" of %s",
+    return bt_fail(BT_ERROR_SHAPE,
+                   "optimizer %s: `slot` returned an impossible shape or dtype for the slot \"%s\" of %s",
                    optimizer->kind.def->name, bt_optimizer_slot_name(optimizer, slot), param);
 }
 

@@ -104,7 +104,7 @@ static void check_scheduled(const update_trace *trace, int i)
         values[k] = optimizer->groups[0].values[k];
     values[i] = 0.5; /* anything but 0 */
     if (kind->fixed >> i & 1)
-        bt_trace_poison(BT_ERROR_ARGUMENT, "bt_hyper_set: %s: \"%s\" is fixed while training", trace->what,
+        bt_trace_poison(BT_ERROR_ARGUMENT, "bt_hyper_set: %s: \"%s\" is fixed during training", trace->what,
                         kind->def->hypers[i].name);
     else if (kind->slots && (kind->slots(values) & ~optimizer->slots))
         bt_trace_poison(BT_ERROR_ARGUMENT,
@@ -180,7 +180,7 @@ static bt_status check_segment(const update_trace *trace, const bt_segment *segm
         return BT_ERROR_INTERNAL;
     }
     if (!fits(param, grad) || param->dtype != grad->dtype) {
-        bt_trace_poison(BT_ERROR_SHAPE, "%s: a parameter is %s %s, its gradient %s %s", trace->what,
+        bt_trace_poison(BT_ERROR_SHAPE, "%s: a parameter is %s %s, but its gradient is %s %s", trace->what,
                         bt_dtype_name(param->dtype), bt_shape_text(expected, param->rank, param->dims),
                         bt_dtype_name(grad->dtype), bt_shape_text(found, grad->rank, grad->dims));
         return BT_ERROR_SHAPE;
@@ -200,7 +200,7 @@ static bt_tensor *next_param(const update_trace *trace, const bt_segment *segmen
     if (bt_poisoned(next))
         return next;
     if (!fits(next, param))
-        return bt_trace_poison(BT_ERROR_SHAPE, "%s: a parameter is %s, the value that `update` returned is %s",
+        return bt_trace_poison(BT_ERROR_SHAPE, "%s: a parameter is %s, but the value that `update` returned is %s",
                                trace->what, bt_shape_text(expected, param->rank, param->dims),
                                bt_shape_text(found, next->rank, next->dims));
     return bt_as(next, param->dtype);

@@ -294,7 +294,8 @@ static bt_status placement_new(placement *p, const bt_interval *intervals, int64
         last = intervals[i].last > last ? intervals[i].last : last;
     *p = (placement){0};
     if (last >= INT32_MAX)
-        return bt_fail(BT_ERROR_UNSUPPORTED, "the plan has %lld steps, %d are possible", (long long)last, INT32_MAX);
+        return bt_fail(BT_ERROR_UNSUPPORTED, "the plan has %lld steps; at most %d are possible", (long long)last,
+                       INT32_MAX);
     return bt_skyline_new(&p->skyline, last + 1);
 }
 

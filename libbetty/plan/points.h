@@ -1,4 +1,4 @@
-/* plan/points.h: points of which none is better than another one: fewer bytes cost more. */
+/* plan/points.h: points none of which is better than another: fewer bytes cost more. */
 #ifndef BT_POINTS_H
 #define BT_POINTS_H
 
@@ -19,7 +19,7 @@ typedef struct bt_points {
 /* The first with no more bytes than so many. */
 int64_t bt_points_place(const bt_remat_point *list, int64_t count, size_t most);
 
-/* Copies a point to where it belongs, unless another one is as good; takes away those that it is better than. */
+/* Copies a point to its place, unless another is as good; removes those that it is better than. */
 bt_status bt_points_offer(bt_points *points, const bt_remat *remat, const bt_remat_point *point);
 
 #endif

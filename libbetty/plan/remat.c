@@ -210,8 +210,7 @@ bt_status bt_walk_new(bt_walk *walk, const bt_remat *remat, bt_region *region)
 {
     *walk = (bt_walk){.remat = remat, .steps = remat->given->step_count, .values = remat->given->value_count};
     if (walk->steps > INT32_MAX - 1 || remat->gap_count > INT32_MAX)
-        return bt_fail(BT_ERROR_UNSUPPORTED, "a program of %lld steps is too long to be planned",
-                       (long long)walk->steps);
+        return bt_fail(BT_ERROR_UNSUPPORTED, "a program of %lld steps is too long to plan", (long long)walk->steps);
     if (!room(walk, region))
         return BT_ERROR_MEMORY;
     flatten(walk);

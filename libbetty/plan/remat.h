@@ -1,9 +1,9 @@
 /* plan/remat.h: which steps run again, so that their values need not be held until they are read for the last time.
  *
- * A value is read by steps, one after the other. Before its first reader, between two of them and behind the last lies
- * a gap. A value that is dropped in a gap is computed again where somebody needs it, of what is there, and what is not
- * there is computed again before it, and so on. What that makes on the way is left there, as if it had been held, or,
- * if the value is brief, given away as soon as it has been read. */
+ * A value is read by steps, one after the other. Before its first reader, between two of them and after the last there
+ * is a gap. A value that is dropped in a gap is recomputed where somebody needs it, from what is there; what is not
+ * there is recomputed before it, and so on. Values made on the way are left there, as if they had been held, or, if a
+ * value is brief, dropped as soon as it has been read. */
 #ifndef BT_REMAT_H
 #define BT_REMAT_H
 
@@ -21,7 +21,7 @@ typedef struct bt_remat {
     int64_t gap_count;
     bool *fixed;  /* by value: it cannot be dropped: it was there before, is kept to the end, or its step must not run
                      again */
-    size_t most;  /* at the worst moment, with nothing dropped */
+    size_t most;  /* at the peak, with nothing dropped */
     size_t large; /* bytes: values of fewer do not matter: each is below one 500th of that, and all that are not fixed
                      are together below a twentieth */
     double total; /* cost of all steps, once */
@@ -50,13 +50,13 @@ typedef struct bt_remat_plan {
 /* What follows from a choice. The launches are in the region; NULL: without them. */
 bt_status bt_remat_follow(const bt_remat *remat, const bt_remat_choice *choice, bt_region *region, bt_remat_plan *plan);
 
-/* Whether a search may drop a value. Half of a search with values of both kinds is with those alone that come first:
- * where bytes fall only when many values are dropped at once, these are found among few. */
+/* Whether a search may drop a value. Half of a search with values of both kinds uses only those that come first: if
+ * bytes fall only when many values are dropped at once, these are found among few. */
 typedef enum bt_remat_may { BT_REMAT_HOLD, BT_REMAT_DROP, BT_REMAT_DROP_FIRST } bt_remat_may;
 
-/* Choices from all held (or from what `start` drops) down to the fewest bytes that are found, each the cheapest that is
- * found for its bytes. Only values that `may` names (NULL: all that are not fixed) are dropped beyond that. It takes
- * the same number of simulations on every machine: a function of its arguments. */
+/* Choices from holding everything (or from what `start` drops) down to the fewest bytes that are found, each the
+ * cheapest that is found for its bytes. Beyond that only values that `may` names (NULL: all that are not fixed) are
+ * dropped. It takes the same number of simulations on every machine: a function of its arguments. */
 typedef struct bt_frontier_point {
     size_t most;
     double extra;

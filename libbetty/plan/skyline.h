@@ -1,4 +1,4 @@
-/* plan/skyline.h: up to where each step of an arena is full, without a gap from its beginning on. */
+/* plan/skyline.h: for each step of an arena, up to where it is full, without a gap from its beginning. */
 #ifndef BT_SKYLINE_H
 #define BT_SKYLINE_H
 
@@ -16,8 +16,8 @@ void bt_skyline_clear(bt_skyline *skyline);
 /* The highest of the steps first .. last: nothing that lives there can lie below it. */
 size_t bt_skyline_highest(const bt_skyline *skyline, int64_t first, int64_t last);
 
-/* The bytes from `start` on are taken, up to `end`: the steps that are full up to their start are so up to their end.
- */
+/* The bytes from `start` on are taken, up to `end`: steps that are full up to their start are then full up to their
+ * end. */
 void bt_skyline_raise(bt_skyline *skyline, int64_t first, int64_t last, size_t start, size_t end);
 
 #endif

@@ -31,13 +31,13 @@ const bt_backend *bt_backend_cuda_to_plan(void); /* its kernels without a device
 /* Several processes of this machine have a device each, and this one, number `here` of `beside`, that of its number:
  * before it asks for the backend. BT_ERROR_CONFIG: there are fewer devices. */
 bt_status bt_cuda_choose(int here, int beside);
-/* How many devices there are; 0 where there is none, or no driver, or the build has no CUDA. The first call leaves it
- * to a process of its own to ask: one that has asked could not go on in processes that are made of it. */
+/* How many devices there are; 0 if there is none, or no driver, or the build has no CUDA. The first call asks in a
+ * separate process: a process that has asked could not continue in processes forked from it. */
 int bt_cuda_devices(void);
 
-/* The card that plans are made for where none is there: the name of a built-in description ("h100", which is what it is
- * without this call), or a file that holds one (runtime/card.h). Errors name the file and the field. To be called
- * before the first plan, and not in a process that runs something on a device. */
+/* The card that plans are made for if there is none: the name of a built-in description ("h100", the default), or a
+ * file that contains one (runtime/card.h). Errors name the file and the field. To be called before the first plan, and
+ * not in a process that runs something on a device. */
 bt_status bt_cuda_profile(const char *name_or_file);
 const bt_card *bt_cuda_card(void); /* it; NULL after an error: the build has no CUDA */
 

@@ -72,7 +72,7 @@ static bt_status check_written(const bt_program *program)
         for (int o = 0; o < program->steps[s].call.outputs; o++) {
             const bt_buffer *root = &program->buffers[program->buffers[program->steps[s].out[o].buffer].root];
             if (root->home == BT_HOME_VAR && root->var->mailed)
-                return bt_fail(BT_ERROR_INTERNAL, "%s is set by the host alone, and a program sets it",
+                return bt_fail(BT_ERROR_INTERNAL, "%s is set by the host alone, but a program sets it",
                                root->var->name);
         }
     return BT_OK;
@@ -90,7 +90,7 @@ static bt_status settle_vars(bt_bound *bound)
         BT_TRY(bt_var_settle(var, bound->queue));
         bound->shares = bound->shares || var->queue != bound->queue;
         if (var->queue && !bound->queue)
-            return bt_fail(BT_ERROR_INTERNAL, "%s lies on a device, and is needed near", var->name);
+            return bt_fail(BT_ERROR_INTERNAL, "%s is on a device, but is needed in host memory", var->name);
     }
     return BT_OK;
 }

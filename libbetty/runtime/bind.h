@@ -31,7 +31,7 @@ typedef struct bt_bound {
     int64_t recording_count, recording_capacity;
     bool has_run;      /* since its addresses were set */
     bool shares;       /* reads or writes a variable that lies with another queue */
-    const char *place; /* who runs it: "classifier, step, gradient"; NULL: nobody says; not owned */
+    const char *place; /* what it is run for: "classifier, step, gradient"; NULL: not known; not owned */
 } bt_bound;
 
 /* Where byte `start` of a value of the phase lies; NULL: nowhere. */
@@ -39,7 +39,7 @@ typedef char *bt_place_fn(void *user, int64_t value, size_t start);
 
 bt_bound *bt_bound_new(const bt_program *program); /* without addresses; NULL after an error */
 /* Before its addresses are set and it runs: it runs on this queue, and the variables of the run that it touches, and
- * its constants, go to the queue's device. What is only planned needs none. */
+ * its constants, move to the queue's device. A program that is only planned needs none. */
 bt_status bt_bound_settle(bt_bound *bound, bt_queue *queue);
 void bt_bound_free(bt_bound *bound); /* before its program; waits for what it has put onto the queue */
 
@@ -47,7 +47,7 @@ void bt_bound_free(bt_bound *bound); /* before its program; waits for what it ha
 void bt_bound_set(bt_bound *bound, bt_place_fn *place, void *user);
 bt_status bt_bound_run(bt_bound *bound); /* on a device: puts it onto the queue */
 
-/* A run in parts, for who looks at every step. */
+/* A run in parts, for a caller that looks at every step. */
 bt_status bt_bound_begin(bt_bound *bound);                    /* pointers into variables that are bound from outside */
 bt_status bt_bound_meet(const bt_bound *bound, int64_t step); /* waits for the moves that the step waits for */
 bt_status bt_bound_step(const bt_bound *bound, int64_t step);

@@ -77,8 +77,8 @@ static bool is_good(const struct field *field, const json_t *value)
 static bt_status take(const char *from, const json_t *root, json_t *known)
 {
     if (!json_is_object(root))
-        return bt_fail(BT_ERROR_DATA, "device profile %s: it holds no JSON object; expected {\"deviceName\": ...}",
-                       from);
+        return bt_fail(BT_ERROR_DATA,
+                       "device profile %s: it does not contain a JSON object; expected {\"deviceName\": ...}", from);
     for (int i = 0; i < BT_COUNT_OF(fields); i++) {
         json_t *value = json_object_get(root, fields[i].name);
         if (!value || !is_good(&fields[i], value))
@@ -115,8 +115,8 @@ static bt_status make(const char *from, const json_t *root, bt_card *card)
 static bt_status finish(const char *from, json_t *root, const json_error_t *error, bt_card *card)
 {
     if (!root)
-        return bt_fail(BT_ERROR_DATA, "device profile %s: line %d: %s; expected JSON as cuDNN has it of a device", from,
-                       error->line, error->text);
+        return bt_fail(BT_ERROR_DATA, "device profile %s: line %d: %s; expected JSON as cuDNN writes it for a device",
+                       from, error->line, error->text);
     const bt_status status = make(from, root, card);
     json_decref(root);
     return status;

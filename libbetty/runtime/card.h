@@ -1,4 +1,4 @@
-/* runtime/card.h: a card that is not there, as a text describes it: what a plan for it goes by. */
+/* runtime/card.h: a card that is not in the machine, as a text describes it: what a plan for it is based on. */
 #ifndef BT_CARD_H
 #define BT_CARD_H
 

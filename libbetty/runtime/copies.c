@@ -11,7 +11,7 @@ static bt_copies *copies_of(bt_var *var, int home, int ranks)
     if (var->copies && var->copies->ranks == ranks)
         return var->copies;
     if (var->copies) {
-        bt_fail(BT_ERROR_INTERNAL, "%s has copies on %d ranks, and is needed on %d", var->name, var->copies->ranks,
+        bt_fail(BT_ERROR_INTERNAL, "%s has copies on %d ranks, but is needed on %d", var->name, var->copies->ranks,
                 ranks);
         return NULL;
     }
@@ -292,7 +292,7 @@ bt_status bt_var_check_whole(const bt_var *var)
     const bt_var *root = root_of(var);
     if (!root->copies || root->copies->layout.kind == BT_REPLICATED)
         return BT_OK;
-    return bt_fail(BT_ERROR_INTERNAL, "%s lies in parts on %d ranks, and is needed whole", var->name,
+    return bt_fail(BT_ERROR_INTERNAL, "%s is divided among %d ranks, but is needed whole", var->name,
                    root->copies->ranks);
 }
 

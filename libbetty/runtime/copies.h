@@ -1,6 +1,6 @@
-/* runtime/copies.h: variables on several ranks. Each rank of this process has a variable of its own in the place of one
- * of the whole run: a copy where it lies replicated, its own rows where it is split. One rank is at home here: it has
- * the variable itself where it is not split. They are made when a program of that rank first needs them. */
+/* runtime/copies.h: variables on several ranks. Each rank of this process has a variable of its own instead of one of
+ * the whole run: a copy if it is replicated, its own rows if it is split. One rank is at home here: it has the variable
+ * itself if that is not split. They are made when a program of that rank first needs them. */
 #ifndef BT_COPIES_H
 #define BT_COPIES_H
 
@@ -23,8 +23,9 @@ bt_var *bt_var_of_rank(bt_var *var, int rank, int home, int ranks);
 
 /* Where the byte of this one lies in the memory of a rank; NULL: nowhere, or the rank has none of its own. */
 char *bt_var_data_of(const bt_var *var, int rank);
-/* Of a root: from now on each rank has a stretch of its elements, which are divided as so many rows are, and nobody has
- * all of them; all: of every rank in this process, else of the one at home. Before the first program that needs it. */
+/* Of a root: from now on each rank has a stretch of its elements, which are divided like so many rows, and nobody has
+ * all of them; all: on every rank in this process, else only on the one at home. Before the first program that needs
+ * it. */
 bt_status bt_var_part(bt_var *root, int home, int ranks, bool all, int64_t rows);
 bool bt_var_is_parted(const bt_var *var);
 size_t bt_var_home_bytes(const bt_var *root); /* that the rank at home has of it */

@@ -1,6 +1,6 @@
 /* runtime/device.h: a device whose memory is far: the processor can neither read nor write it. Work for it is put onto
- * a queue, in whose order it is done, at any time before somebody waits for it. The processor's own memory is near, and
- * what works on it is done at once: the CPU has no such table. */
+ * a queue and done in that order, at any time before somebody waits for it. The processor's own memory is near, and
+ * work on it is done at once: the CPU has no such table. */
 #ifndef BT_DEVICE_H
 #define BT_DEVICE_H
 
@@ -26,7 +26,7 @@ typedef struct bt_device_table {
     void (*free)(void *queue, void *memory);
     void *(*pin)(size_t bytes); /* near memory that copies come from and go to; NULL after an error */
     void (*unpin)(void *memory);
-    /* Bytes of the device that are taken, by whom ever: when the queue was opened, and now. NULL: it cannot say. */
+    /* Bytes of the device that anybody uses: when the queue was opened, and now. NULL: it cannot say. */
     void (*taken)(void *queue, size_t *before, size_t *now);
 
     /* Put onto the queue. A call's views are copied; what else it points to stays until the work is done. */
@@ -35,19 +35,25 @@ typedef struct bt_device_table {
     bt_status (*fetch)(void *queue, void *pinned, const void *far, size_t bytes);
     bt_status (*fill)(void *queue, void *to, int byte, size_t bytes);
     bt_status (*launch)(void *queue, const bt_kernel_impl *kernel, const bt_call *call, bt_launched site);
-    /* A copy to or from pinned memory that begins once what was put onto the queue before is done, and those before it,
-     * and may go on while what comes after is. That waits where `meet` is put: for the first `number` of them, which
-     * have the numbers 1, 2, ... from where nobody has yet to be met on. */
+    /* A copy to or from pinned memory that begins when everything put onto the queue before it is done, also earlier
+     * copies, and may run alongside what comes after. That waits where `meet` is put: for the first `number` copies,
+     * which are numbered 1, 2, ... from the last point at which all had been met. */
     bt_status (*move)(void *queue, void *to, const void *from, size_t bytes, bool out, int64_t number);
     bt_status (*meet)(void *queue, int64_t number);
     int64_t (*mark)(void *queue); /* stands for all that has been put onto it so far; rises */
 
-    /* Until what the mark stands for is done. The first failure since it was last asked is the caller's from then on;
-     * what work after it has left is worth nothing. */
+    /* Waits until what the mark stands for is done. The first failure since the last such call is then the caller's;
+     * results of later work are not valid. */
     bt_device_failure (*wait)(void *queue, int64_t mark);
 
-    /* What is put onto the queue from record on is kept, not done, until recorded gives it, which replay puts onto the
-     * queue as one piece, as often as it likes: the same kernels at the same addresses. NULL: the device has none. */
+    /* Takes the time when the device comes to this place of the queue; number 0, 1, ... of those that are taken
+     * together. Once they have been waited for, between gives the seconds from number - 1 to number. NULL: the device
+     * takes no times. */
+    bt_status (*tick)(void *queue, int64_t number);
+    bt_status (*between)(void *queue, int64_t number, double *seconds);
+
+    /* What is put onto the queue after record is kept, not done, until recorded returns it. replay puts it onto the
+     * queue as one piece, any number of times: the same kernels at the same addresses. NULL: the device has none. */
     bt_status (*record)(void *queue);
     void *(*recorded)(void *queue); /* NULL after an error */
     bt_status (*replay)(void *queue, void *recording);

@@ -204,7 +204,7 @@ static void join_world(bt_instance *instance, int rank, int ranks)
 static bt_status may_spread(const bt_instance *instance)
 {
     if (instance->phase_count)
-        return bt_fail(BT_ERROR_INTERNAL, "the number of ranks has to be said before the first phase");
+        return bt_fail(BT_ERROR_INTERNAL, "set the number of ranks before the first phase");
     return BT_OK;
 }
 
@@ -243,7 +243,7 @@ bt_status bt_instance_spread(bt_instance *instance, int ranks)
     if (ranks < 2)
         return BT_OK;
     if (instance->queue)
-        return bt_fail(BT_ERROR_UNSUPPORTED, "%d ranks of one process are computed by the processor, not by %s", ranks,
+        return bt_fail(BT_ERROR_UNSUPPORTED, "%d ranks in one process are computed on the processor, not on %s", ranks,
                        instance->backend->kernels.device);
     BT_TRY(may_spread(instance));
     join_world(instance, 0, ranks);

@@ -18,7 +18,8 @@ size_t bt_transport_share(size_t bytes, int rank, int ranks)
 
 bt_status bt_transport_parted(int rank, int other)
 {
-    return bt_fail(BT_ERROR_INTERNAL, "the ranks do not meet: rank %d is at another call than rank %d", other, rank);
+    return bt_fail(BT_ERROR_INTERNAL, "the ranks do not meet: rank %d is at a different call than rank %d", other,
+                   rank);
 }
 
 typedef struct seat { /* a call of each rank: those of others have inputs only */

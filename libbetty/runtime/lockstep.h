@@ -1,6 +1,6 @@
 /* runtime/lockstep.h: the ranks of one process: each computes up to the next collective, one after the other, in one
- * thread; then the collective takes what all of them have, in the order of ranks. Where each rank is a process, there
- * is one here, and the transport brings what the others have. */
+ * thread; then the collective takes the values of all, in the order of ranks. If each rank is a process, there is one
+ * here, and the transport brings the values of the others. */
 #ifndef BT_LOCKSTEP_H
 #define BT_LOCKSTEP_H
 

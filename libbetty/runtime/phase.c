@@ -308,7 +308,7 @@ static bt_status grow_arena(bt_instance *instance, size_t size, size_t host)
     if (instance->first->dry)
         return BT_OK;
     if (instance->current && (!enough || host > instance->host_size))
-        return bt_fail(BT_ERROR_INTERNAL, "the arena cannot grow while %s, %s is in progress in it",
+        return bt_fail(BT_ERROR_INTERNAL, "the arena cannot grow while %s, %s is running in it",
                        instance->current->owner, instance->current->name);
     if (host > instance->host_size)
         BT_TRY(bt_instance_take_host(instance, host));
@@ -384,7 +384,7 @@ static bt_status enter(bt_phase *phase)
     bt_instance *instance = phase->instance;
     const bt_phase *current = instance->current;
     if (current && current != phase)
-        return bt_fail(BT_ERROR_INTERNAL, "%s, %s: it cannot run while %s, %s is in progress in the same arena",
+        return bt_fail(BT_ERROR_INTERNAL, "%s, %s: it cannot run while %s, %s is running in the same arena",
                        phase->owner, phase->name, current->owner, current->name);
     instance->current = phase;
     return BT_OK;
@@ -394,7 +394,7 @@ static bt_status enter(bt_phase *phase)
 static bt_status make_ready(bt_phase *phase, int entry)
 {
     if (phase->instance->dry)
-        return bt_fail(BT_ERROR_INTERNAL, "%s, %s: it is planned only, and cannot run", phase->owner, phase->name);
+        return bt_fail(BT_ERROR_INTERNAL, "%s, %s: it is only planned, and cannot run", phase->owner, phase->name);
     BT_TRY(enter(phase));
     phase->instance->work += phase->entries[entry].work;
     BT_TRY(bind_anew(phase));

@@ -49,9 +49,9 @@ typedef struct bt_phase {
     int64_t peak;               /* the step that sets the bound */
     bool *cleared;              /* by value: done in this run of the phase */
     bool settled;               /* its programs have what they need on the device: runtime/bind.h */
-    const char *bound_to;       /* the arena that its addresses are of; it may have become another one since */
+    const char *bound_to;       /* the arena that its addresses belong to; the instance may have another one by now */
     const char *bound_host;     /* likewise, the host's */
-    struct bt_watch *watch;     /* where each value is an allocation of its own: runtime/watch.h; else NULL */
+    struct bt_watch *watch;     /* if each value is an allocation of its own: runtime/watch.h; else NULL */
     bt_compile_options options; /* of the programs that are added next; the instance's, unless they are changed */
     double runs;                /* likewise: of the entries that are added next; 1, unless it is changed */
     const bt_var *spent;        /* likewise; NULL */
@@ -61,7 +61,7 @@ typedef struct bt_phase {
 
 typedef struct bt_instance { /* where phases run: one arena, as large as the largest phase */
     const bt_backend *backend;
-    int threads;                /* a call takes at most so many, fewer where it has little to do: compile/work.h */
+    int threads;                /* a call uses at most so many, fewer if it has little to do: compile/work.h */
     bt_compile_options options; /* what new phases begin with; all passes, unless they are changed */
     bt_known *known;            /* searches that compiling has made; NULL: it keeps none; not owned */
     bool planned;               /* false: BETTY_PLAN=off or guard, every value is an allocation of its own */
@@ -72,10 +72,10 @@ typedef struct bt_instance { /* where phases run: one arena, as large as the lar
     size_t arena_size; /* bytes */
     char *host;        /* with two spaces: the arena of the host's; as large as a phase needs at most */
     size_t host_size;
-    bool filled; /* by bt_instance_fill: so is an arena that takes its place */
+    bool filled; /* filled by bt_instance_fill: so is an arena that replaces it */
     bt_phase **phases;
     int64_t phase_count, phase_capacity;
-    bt_phase *current;            /* has run and is not ended: the arena holds what it needs; NULL: none */
+    bt_phase *current;            /* has run and has not ended: the arena holds what it needs; NULL: none */
     double work;                  /* of all programs that have run, in compile/work.h's operations */
     struct bt_profile *profile;   /* where kernel calls are timed: runtime/profile.h; NULL: they are not; not owned */
     bt_world world;               /* its rank, of how many */
@@ -93,8 +93,8 @@ bt_instance *bt_instance_new(const bt_backend *backend,
 int bt_instance_busiest(const bt_instance *instance, double *work);
 void bt_instance_free(bt_instance *instance); /* its phases must be freed before */
 
-/* Two memories, the device's and the host's: where there is a device, and with BETTY_SPACES=2 on the processor, which
- * then has two that are alike. */
+/* Two memories, the device's and the host's: if there is a device, and with BETTY_SPACES=2 on the processor, which then
+ * has two of the same kind. */
 bool bt_instance_has_spaces(const bt_instance *instance);
 
 /* From now on, before it has a phase: what it runs is computed on so many ranks, in lockstep (runtime/lockstep.h). A
@@ -119,7 +119,8 @@ int bt_instance_cores(const bt_instance *instance); /* of the machine, its part 
 int bt_instance_home(const bt_instance *instance);  /* the rank whose numbers this process shows */
 bt_var *bt_instance_own(const bt_instance *instance, bt_var *var); /* the rank's own; NULL after an error */
 
-/* Until all that has been run is done; the first failure since the last time. On the processor it is done already. */
+/* Waits until everything that was run is done; returns the first failure since the last time. On the processor it is
+ * done already. */
 bt_status bt_instance_wait(bt_instance *instance);
 int64_t bt_instance_waits(const bt_instance *instance); /* how often the host has waited for the device so far */
 
@@ -136,8 +137,8 @@ bool bt_instance_lends(const bt_instance *instance);
 char *bt_phase_lend(bt_phase *phase, bt_var *var); /* these bytes, all 0, until the phase ends */
 int bt_phase_add(bt_phase *phase, const bt_graph *graph, int loop,
                  const char *part); /* compiles; entry, or -1 after an error */
-/* In the place of the entry's program, which is freed; the phase has to be planned again. Takes the program, also after
- * an error. */
+/* Replaces the entry's program, which is freed; the phase must be planned again. Takes over the program, also after an
+ * error. */
 bt_status bt_phase_replace(bt_phase *phase, bt_phase_entry *entry, bt_program *program);
 bt_status bt_phase_plan(bt_phase *phase); /* places; grows the instance's arena if need be */
 

@@ -20,6 +20,7 @@ struct bt_profile {
     bt_profile_event *events;
     int64_t event_count;
     double start;
+    bool ticks;
 };
 
 bt_profile *bt_profile_new(void)
@@ -105,22 +106,49 @@ static void note(bt_profile *profile, int64_t row, double begin, double end)
         profile->events[profile->event_count++] = (bt_profile_event){row, begin - profile->start, end - begin};
 }
 
-bt_status bt_profile_run(bt_phase *phase, int entry)
+/* By the host's clock: each call is waited for. */
+static bt_status run_timed(bt_profile *profile, const bt_bound *bound, int64_t first)
 {
-    int64_t first;
-    bt_profile *profile = phase->instance->profile;
-    const bt_program *program = phase->entries[entry].program;
-    bt_bound *bound = phase->entries[entry].bound;
-    BT_TRY(rows_of(profile, phase, entry, &first));
-    BT_TRY(bt_bound_begin(bound));
-    for (int64_t s = 0; s < program->step_count; s++) {
+    for (int64_t s = 0; s < bound->program->step_count; s++) {
         double begin = bt_seconds();
         BT_TRY(bt_bound_step(bound, s));
         BT_TRY(bt_queue_wait(bound->queue));
         note(profile, first + s, begin, bt_seconds());
     }
+    return BT_OK;
+}
+
+/* By the device's: it is waited for once, at the end. */
+static bt_status run_ticking(bt_profile *profile, const bt_bound *bound, int64_t first)
+{
+    double begin = bt_seconds(), seconds;
+    BT_TRY(bt_queue_tick(bound->queue, 0));
+    for (int64_t s = 0; s < bound->program->step_count; s++) {
+        BT_TRY(bt_bound_step(bound, s));
+        BT_TRY(bt_queue_tick(bound->queue, s + 1));
+    }
+    BT_TRY(bt_queue_wait(bound->queue));
+    profile->ticks = true;
+    for (int64_t s = 0; s < bound->program->step_count; s++) {
+        BT_TRY(bt_queue_between(bound->queue, s + 1, &seconds));
+        note(profile, first + s, begin, begin + seconds);
+        begin += seconds;
+    }
+    return BT_OK;
+}
+
+bt_status bt_profile_run(bt_phase *phase, int entry)
+{
+    int64_t first;
+    bt_profile *profile = phase->instance->profile;
+    bt_bound *bound = phase->entries[entry].bound;
+    BT_TRY(rows_of(profile, phase, entry, &first));
+    BT_TRY(bt_bound_begin(bound));
+    BT_TRY(bt_queue_ticks(bound->queue) ? run_ticking(profile, bound, first) : run_timed(profile, bound, first));
     return bt_bound_end(bound);
 }
+
+bool bt_profile_ticks(const bt_profile *profile) { return profile->ticks; }
 
 bt_status bt_profile_step(bt_phase *phase, int entry, int64_t step, double begin)
 {

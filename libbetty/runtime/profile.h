@@ -1,5 +1,6 @@
-/* runtime/profile.h: where the time of a run goes. Every kernel call is timed (some 50 ns each), and so is what callers
- * name themselves, as the drawing of batches. */
+/* runtime/profile.h: where the time of a run goes. Every kernel call is timed, and so is what callers name themselves,
+ * as the drawing of batches: by the host's clock (some 50 ns each), or, on a device that can, by its own, for which the
+ * host waits once a run of a program. */
 #ifndef BT_PROFILE_H
 #define BT_PROFILE_H
 
@@ -32,6 +33,7 @@ void bt_profile_forget(bt_profile *profile, const bt_program *program); /* it is
 /* Work without a kernel, done since `begin` (bt_seconds). profile NULL: nothing is kept. */
 bt_status bt_profile_add(bt_profile *profile, const char *owner, const char *name, double begin);
 
+bool bt_profile_ticks(const bt_profile *profile); /* kernels have been timed by the device */
 const bt_profile_row *bt_profile_rows(const bt_profile *profile, int64_t *count);
 /* The first calls of all, in order, as many as there is room for. */
 const bt_profile_event *bt_profile_events(const bt_profile *profile, int64_t *count);

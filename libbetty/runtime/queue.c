@@ -252,7 +252,7 @@ bt_status bt_queue_shift(bt_queue *queue, char *to, const char *from, size_t byt
 bt_status bt_queue_join(bt_queue *queue, bt_transport *transport)
 {
     if (!queue->device->join)
-        return bt_fail(BT_ERROR_UNSUPPORTED, "%d ranks cannot be on devices of this kind", transport->ranks);
+        return bt_fail(BT_ERROR_UNSUPPORTED, "devices of this kind do not support %d ranks", transport->ranks);
     return queue->device->join(queue->work, transport);
 }
 
@@ -264,6 +264,14 @@ bt_status bt_queue_launch_apart(bt_queue *queue, const bt_kernel_impl *kernel, c
 }
 
 bt_status bt_queue_await(bt_queue *queue, int64_t number) { return queue->device->await(queue->work, number); }
+
+bool bt_queue_ticks(const bt_queue *queue) { return queue && queue->device->tick; }
+bt_status bt_queue_tick(bt_queue *queue, int64_t number) { return queue->device->tick(queue->work, number); }
+
+bt_status bt_queue_between(bt_queue *queue, int64_t number, double *seconds)
+{
+    return queue->device->between(queue->work, number, seconds);
+}
 
 /* ---- what is put onto it again ---- */
 

@@ -36,6 +36,11 @@ bt_status bt_queue_meet(bt_queue *queue, int64_t number);
 /* Likewise, but in the order of the queue. out: from the device. */
 bt_status bt_queue_shift(bt_queue *queue, char *to, const char *from, size_t bytes, bool out);
 
+/* Times that the device takes by itself: runtime/device.h. */
+bool bt_queue_ticks(const bt_queue *queue); /* it does; NULL: false */
+bt_status bt_queue_tick(bt_queue *queue, int64_t number);
+bt_status bt_queue_between(bt_queue *queue, int64_t number, double *seconds);
+
 /* A run that the device repeats as it was: runtime/device.h. */
 bool bt_queue_records(const bt_queue *queue); /* it can */
 bt_status bt_queue_record(bt_queue *queue);

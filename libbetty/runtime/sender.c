@@ -73,7 +73,8 @@ bt_sender *bt_sender_new(bt_joint *joint)
     if (!failed)
         return s;
     bt_fail(BT_ERROR_MEMORY,
-            "there is no thread to send what ranks exchange: give the process more, or overlap = false");
+            "no thread could be started to send what ranks exchange: allow the process more threads, or set overlap = "
+            "false");
     pthread_cond_destroy(&s->changed);
     pthread_mutex_destroy(&s->lock);
     bt_free(s);

@@ -216,7 +216,7 @@ static bt_status check_count(const bt_var *var, bt_array array)
     int64_t due = bt_array_count(bt_var_array(var)), found = bt_array_count(array);
     if (due == found && (array.data || !due))
         return BT_OK;
-    return bt_fail(BT_ERROR_SHAPE, "%s has %lld elements, the array %lld", var->name, (long long)due,
+    return bt_fail(BT_ERROR_SHAPE, "%s has %lld elements, but the array has %lld", var->name, (long long)due,
                    (long long)(array.data ? found : 0));
 }
 

@@ -95,7 +95,7 @@ static bt_status check_behind(const bt_phase *phase, int64_t i)
     for (size_t k = 0; same && k < bytes; k++)
         same = zone[k] == PATTERN;
     return same ? BT_OK
-                : bt_fail(BT_ERROR_INTERNAL, "%s, %s: a kernel wrote behind the %zu bytes of %s", phase->owner,
+                : bt_fail(BT_ERROR_INTERNAL, "%s, %s: a kernel wrote past the %zu bytes of %s", phase->owner,
                           phase->name, value->used, value->buffer->node->op->name);
 }
 

@@ -1,8 +1,8 @@
 /* runtime/watch.h: running without the plan (BETTY_PLAN=off): every value is an allocation of its own, made at the
- * first step that touches it and freed after the last. The peak of live bytes under malloc is then the plan's lower
- * bound: a witness, and a way to tell a fault of the plan from one of a kernel. With BETTY_PLAN=guard each has a red
- * zone behind it, which is looked at when it is freed. Parts of a variable are in one allocation only where a step
- * looks at them as one. */
+ * first step that touches it and freed after the last. The peak of live bytes under malloc then equals the plan's lower
+ * bound: a witness, and a way to distinguish a fault of the plan from one of a kernel. With BETTY_PLAN=guard each value
+ * is followed by a red zone, which is checked when it is freed. Parts of a variable share an allocation only if a step
+ * uses them as one. */
 #ifndef BT_WATCH_H
 #define BT_WATCH_H
 

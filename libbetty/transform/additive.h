@@ -10,7 +10,7 @@
 typedef enum bt_split {
     BT_SPLITS,    /* it is a mean over the examples, or does not depend on them */
     BT_SPLIT_SUM, /* it is their sum: a micro-batch weighs as much as the large batch */
-    BT_SPLIT_NOT  /* it is made of what is taken over the batch as a whole */
+    BT_SPLIT_NOT  /* it depends on something taken over the batch as a whole */
 } bt_split;
 
 /* Of a loss in a graph whose leaves say which axis counts the examples, `examples` of them. `found` is called for the

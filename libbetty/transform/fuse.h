@@ -1,4 +1,4 @@
-/* transform/fuse.h: what costs less as a part of a matrix product. */
+/* transform/fuse.h: operations that cost less as a part of a matrix product. */
 #ifndef BT_FUSE_H
 #define BT_FUSE_H
 

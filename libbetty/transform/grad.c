@@ -141,8 +141,8 @@ static bt_tensor *checked(const bt_node *node, bt_tensor *found, const bt_tensor
     if (bt_array_same(bt_tensor_array(found), bt_tensor_array(like)))
         return found;
     char a[256], b[256];
-    return bt_graph_fail(node->graph, BT_ERROR_INTERNAL, "%s: its %s rule gives %s%s where %s%s is due", node->op->name,
-                         rule, bt_dtype_name(found->dtype), bt_shape_text(a, found->rank, found->dims),
+    return bt_graph_fail(node->graph, BT_ERROR_INTERNAL, "%s: its %s rule gives %s%s where %s%s is expected",
+                         node->op->name, rule, bt_dtype_name(found->dtype), bt_shape_text(a, found->rank, found->dims),
                          bt_dtype_name(like->dtype), bt_shape_text(b, like->rank, like->dims));
 }
 

@@ -10,7 +10,7 @@ static bt_tensor *checked(const bt_node *node, int output, bt_tensor *found)
     char a[256], b[256];
     if (bt_poisoned(found) || bt_array_same(bt_tensor_array(found), bt_tensor_array(due)))
         return found;
-    return bt_trace_poison(BT_ERROR_ARGUMENT, "%s: the body gives %s%s as output %d, infer %s%s", node->op->name,
+    return bt_trace_poison(BT_ERROR_ARGUMENT, "%s: the body gives %s%s as output %d, but infer %s%s", node->op->name,
                            bt_dtype_name(found->dtype), bt_shape_text(a, found->rank, found->dims), output,
                            bt_dtype_name(due->dtype), bt_shape_text(b, due->rank, due->dims));
 }
@@ -74,7 +74,7 @@ bt_graph *bt_inline(const bt_graph *graph, keep_fn *keep, void *user)
     for (int level = 0; now && !is_done(now, keep, user); level++) {
         bt_graph *next = level < BT_MAX_DEPTH ? inline_once(now, keep, user) : NULL;
         if (level == BT_MAX_DEPTH)
-            bt_fail(BT_ERROR_ARGUMENT, "bodies within bodies, %d levels deep; does one contain itself?", BT_MAX_DEPTH);
+            bt_fail(BT_ERROR_ARGUMENT, "bodies are nested %d levels deep; does one contain itself?", BT_MAX_DEPTH);
         bt_graph_free(now);
         now = next;
     }

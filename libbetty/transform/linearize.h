@@ -1,4 +1,4 @@
-/* transform/linearize.h: a graph split by what depends on certain variables: the rest is computed once. */
+/* transform/linearize.h: splits a graph by what depends on certain variables: the rest is computed once. */
 #ifndef BT_LINEARIZE_H
 #define BT_LINEARIZE_H
 

@@ -25,6 +25,7 @@ typedef struct chain {
     factor factors[MOST];
     int64_t dims[MOST + 1]; /* factor i is [dims[i], dims[i + 1]] */
     int count;
+    bt_dtype low;  /* what its products are computed in: those of other levels are none of them */
     struct whole { /* the product of factors `from` to `to`, which is there whatever becomes of the chain */
         factor product;
         int from, to;
@@ -80,7 +81,7 @@ static bool within_chain(const pass *p, const bt_node *node)
         if (p->uses[x->id] != 1 || !user)
             return false;
         if (!bt_transposes(user))
-            return is_product(user);
+            return is_product(user) && user->tag.low == node->tag.low;
         x = user->out;
     }
 }
@@ -96,7 +97,7 @@ static void add_factors(const pass *p, chain *c, const bt_tensor *x, bool turned
             break;
         x = x->node->in[0];
     }
-    if (x->node->op != &bt_op_dot || room < 2) {
+    if (x->node->op != &bt_op_dot || x->node->tag.low != c->low || room < 2) {
         int64_t rows = x->dims[x->rank - 2], columns = x->dims[x->rank - 1];
         c->dims[c->count] = turned ? columns : rows;
         c->dims[c->count + 1] = turned ? rows : columns;
@@ -115,6 +116,7 @@ static void add_factors(const pass *p, chain *c, const bt_tensor *x, bool turned
 static void find_chain(const pass *p, chain *c, const bt_node *node)
 {
     c->count = c->whole_count = 0;
+    c->low = node->tag.low;
     c->now = cost_of(node);
     add_factors(p, c, node->in[0], false, false, MOST - 1);
     add_factors(p, c, node->in[1], node->op == &bt_op_linear, false, MOST - c->count);

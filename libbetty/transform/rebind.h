@@ -4,7 +4,7 @@
 
 #include "graph/graph.h"
 
-/* What takes the place of a variable that is read, or assigned: of its dtype and shape; itself: it stays; NULL: out of
+/* What replaces a variable that is read or assigned, with the same dtype and shape; itself: it stays; NULL: out of
  * memory. */
 typedef bt_var *bt_rebind_fn(void *user, bt_var *var, bool assigned);
 

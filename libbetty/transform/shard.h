@@ -1,8 +1,8 @@
-/* transform/shard.h: the graph of one rank. A graph is traced, and differentiated, for the whole batch; here each of
- * its values is made to lie on the ranks in one of three ways, by what the op's record says (bt_op_info.shares):
- * replicated, the same bits on every rank; sharded, split along an axis as the rows of the batch are; or partial, a sum
- * that is still to be taken over the ranks. Where an op wants an input otherwise than it lies, a collective is recorded
- * (ops/collective.c). What has no rule is gathered: right, slower, and told. */
+/* transform/shard.h: the graph of one rank. A graph is traced and differentiated for the whole batch; here each of its
+ * values gets one of three forms on the ranks, by what the op's record says (bt_op_info.shares): replicated, the same
+ * bits on every rank; sharded, split along an axis as the rows of the batch are; or partial, a sum that has not been
+ * taken over the ranks yet. If an op needs an input in another form, a collective is recorded (ops/collective.c). An
+ * input without a rule is gathered: correct, slower, and reported. */
 #ifndef BT_SHARD_H
 #define BT_SHARD_H
 
@@ -23,7 +23,7 @@ typedef struct bt_world {
     int rank, ranks;
     /* How a root variable lies; false: nobody knows yet. */
     bool (*layout)(void *user, const bt_var *root, bt_spread *layout);
-    /* The pass has chosen how it lies, once for all programs; every rank chooses alike. */
+    /* The pass has chosen its form, once for all programs; every rank chooses the same. */
     bt_status (*decide)(void *user, bt_var *root, const bt_spread *layout);
     /* The rank's own variable in the place of this one, root or window, of the shape of the rank's part
      * (bt_local_shape). It may be asked for again and again; how the root lies has been decided before. NULL after an
@@ -51,11 +51,11 @@ bt_spread bt_spread_within(const bt_spread *root, const bt_var *var); /* how a w
 bool bt_spread_same(const bt_spread *a, const bt_spread *b);
 
 /* The rank's own graph, with local shapes, local variables and collectives, of a graph without composites that could be
- * taken apart (transform/inline.h). Its outputs are replicated. Variables that nobody knows yet are decided on: an
- * external one with a batch axis is sharded along it; one of a phase is sharded as the first value is that is assigned
- * to it, if it is one piece, and partial if it is cleared at first and this graph adds summands to it; others are
- * replicated. The graph stays the caller's; *report is overwritten. With one rank the graph is the same but for its
- * variables. NULL after an error, which is in bt_error. */
+ * taken apart (transform/inline.h). Its outputs are replicated. The form of variables that have none yet is decided: an
+ * external one with a batch axis is sharded along it; one of a phase is sharded like the first value that is assigned
+ * to it, if that is one piece, and partial if it is cleared at first and this graph adds summands to it; others are
+ * replicated. The graph still belongs to the caller; *report is overwritten. With one rank the graph is the same except
+ * for its variables. NULL after an error, which is in bt_error. */
 bt_graph *bt_shard(const bt_graph *graph, const bt_world *world, bt_sharded_report *report);
 
 #endif

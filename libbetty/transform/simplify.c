@@ -35,6 +35,8 @@ static bool node_equal(const bt_node *a, const bt_node *b)
     if (a->op != b->op || a->attr_size != b->attr_size || a->inputs != b->inputs || a->outputs != b->outputs ||
         memcmp(a->attr, b->attr, a->attr_size) != 0)
         return false;
+    if (a->tag.low != b->tag.low && bt_node_any(a, BT_OP_PRODUCT))
+        return false;
     for (int i = 0; i < a->inputs; i++)
         if (a->in[i] != b->in[i])
             return false;

@@ -8,8 +8,8 @@
  * afterwards. NULL after an error, which is in bt_error. */
 bt_graph *bt_simplify(const bt_graph *graph, bool final);
 
-/* How a pass ends that has made `found`, which is freed: *better is what bt_simplify makes of it, NULL where nothing
- * was changed, and after an error: found is NULL then, or could not be simplified. */
+/* The end of a pass that has made `found`, which is freed: *better is what bt_simplify makes of it; NULL if nothing was
+ * changed, and after an error: found is then NULL, or could not be simplified. */
 bt_status bt_simplify_found(bt_graph *found, bool changed, bool final, bt_graph **better);
 
 #endif

@@ -31,8 +31,8 @@ static bool keeps(bt_rewrite *rewrite, const bt_splice *splice, const bt_node *n
         return false;
     if (node->hides & BT_OP_DETACH)
         bt_trace_poison(BT_ERROR_UNSUPPORTED,
-                        "%s: its body detaches a value, which a difference cannot keep as it was: detach it "
-                        "outside of the op, or take product = jvp or vjp, or detach = follow",
+                        "%s: its body detaches a value, which a difference cannot hold constant: detach it outside the "
+                        "op, or use product = jvp or vjp, or detach = follow",
                         node->op->name);
     else if (bt_op_flags(node->op) & BT_OP_DETACH)
         rewrite->map[node->out->id] = splice->detached[node->out->id];
@@ -71,6 +71,8 @@ static void record(bt_rewrite *rewrite, const bt_splice *splice, const bt_node *
             continue;
         here->weak = node->out[i].weak;
         here->params = node->out[i].params;
+        if (splice->wide)
+            here->node->tag.low = BT_F32;
     }
 }
 

@@ -1,5 +1,5 @@
-/* transform/splice.h: a graph recorded once more, within another: what was traced on its own takes part in the trace in
- * progress, on other inputs. */
+/* transform/splice.h: records a graph once more within another: what was traced on its own takes part in the trace in
+ * progress, with other inputs. */
 #ifndef BT_SPLICE_H
 #define BT_SPLICE_H
 

@@ -175,14 +175,14 @@ START_TEST(refused)
     const bt_kernel_impl *kernel = bt_kernel_choose(&bt_backend_cpu()->kernels, &calls[0]);
     ck_assert_ptr_nonnull(kernel);
     ck_assert_int_eq(kernel->launch(&calls[0]), BT_ERROR_INTERNAL);
-    ck_assert_str_eq(bt_error(), "all_reduce: a collective runs with all ranks only");
+    ck_assert_str_eq(bt_error(), "all_reduce: a collective can only run with all ranks");
     bt_error_clear();
     in[0].strides[0] = 0; /* looked at again and again */
     ck_assert_ptr_null(bt_kernel_choose(&bt_backend_cpu()->kernels, &calls[0]));
     begin(&bt_op_all_reduce, BT_F64, 2, 4, 1, BT_REDUCE_SUM);
     attrs[1].reduction = BT_REDUCE_MAX;
     ck_assert_int_eq(bt_backend_cpu()->kernels.join(list, 2), BT_ERROR_INTERNAL);
-    ck_assert_str_eq(bt_error(), "all_reduce: rank 1 of 2 is at another call (all_reduce of rank 1 of 2)");
+    ck_assert_str_eq(bt_error(), "all_reduce: rank 1 of 2 is at a different call (all_reduce of rank 1 of 2)");
     bt_error_clear();
 }
 END_TEST

@@ -44,16 +44,17 @@ example = of("example logistic_hpo")
 assert example["status"] == "ok" and example["same_bits"] is True, example
 assert example["figures"]["planned_bytes"] == example["figures"]["allocated_bytes"] > 0
 nccl = of("NCCL, one rank only")
-assert nccl["status"] == "ok" and nccl["times"] == 2 and nccl["note"].endswith("nothing is said of several"), nccl
+assert nccl["status"] == "ok" and nccl["times"] == 2 and nccl["note"].endswith("this says nothing about several"), nccl
 assert ("values", "backend.ranks") not in checks
 assert all(of(f"compute-sanitizer {tool}", "sanitizer")["status"] in ("absent", "skipped")
            for tool in ("memcheck", "racecheck", "synccheck"))
 speed = of("example logistic_hpo", "speed")
 assert speed["status"] == "ok" and speed["figures"]["cuda_ms"] > 0 and speed["figures"]["cpu_ms"] > 0
+assert of("kernels of logistic_hpo", "speed")["figures"]["timed_by"] == "device"
 kernels = of("kernels of logistic_hpo", "speed")["figures"]["kernels"]
 assert kernels and abs(sum(kernel["share"] for kernel in kernels) - 1) < 0.2
 END
-grep -q 'made of the processor. No GPU was used' report/report.md || fail "report.md does not say what the device is"
+grep -q 'simulated on the processor. No GPU was used' report/report.md || fail "report.md does not say what the device is"
 ! grep -qiE 'nvidia|driver' report/report.md || fail "report.md speaks of a GPU"
 grep -q '^| backend.broken | failed |' report/report.md || fail "report.md does not say what has failed"
 
@@ -88,7 +89,7 @@ def entry(work, limit=60, **more):
     return one.entries[0]
 
 other = entry(lambda folder, end: checks.Outcome("ok", bits=str(random.random())))
-assert (other["status"], other["same_bits"]) == ("failed", False) and "other bits" in other["note"]
+assert (other["status"], other["same_bits"]) == ("failed", False) and "different bits" in other["note"]
 same = entry(lambda folder, end: checks.Outcome("ok", bits="1"))
 assert (other["times"], same["status"], same["same_bits"]) == (2, "ok", True)
 slow = checks.program("one", ["sleep", "1.5"], None)

@@ -50,7 +50,7 @@ same_bits zero3-true zero3-false "of what is under way meanwhile (zero3)"
 
 # one rank for each device; what is not trained, or resumed elsewhere
 run all reweight "${short[@]}" engine.ranks=all engine.device=cuda
-grep -q '3 ranks, each a process with a device of its own' out || fail "nothing is said of the ranks"
+grep -q '3 ranks, each a process with its own device' out || fail "nothing is said of the ranks"
 "$BETTY_RUN" "$examples/reweight.ini" --ranks 2 --device cuda --evaluate devices >out 2>err || fail "an evaluation"
 "$BETTY_RUN" "$examples/reweight.ini" --ranks 8 --device cuda --plan >out 2>err || fail "a plan"
 grep -q 'of rank 0 of 8' out || fail "a plan says nothing of the ranks"
@@ -71,7 +71,7 @@ refused() { # CODE TEXT OPTION...
     [ ! -e refused ] || fail "$*: a folder is left"
 }
 refused 2 "4 ranks are on this machine, and it has 3 CUDA devices: NCCL takes one for each rank" --ranks 4
-refused 2 "ranks in lockstep are the processor's" --ranks 2 --set engine.executor=lockstep
+refused 2 "ranks in lockstep run on the processor" --ranks 2 --set engine.executor=lockstep
 FAKE_NCCL=absent refused 1 "ranks on CUDA devices need NCCL 2.10 or later, and there is no libnccl.so.2" --ranks 2
 
 # one that is killed, that leaves, or finds what others do not, ends all

@@ -57,7 +57,7 @@ START_TEST(the_plan)
             const bt_cuda_conv_plan *plan = bt_cuda_conv_planned(&s.call, bt_dtype_half(dtypes[d]));
             const size_t weights = (size_t)(K * K * IN * OUT) * bt_dtype_size(dtypes[d]);
             ck_assert(kernel && plan && plan == bt_cuda_conv_planned(&s.call, bt_dtype_half(dtypes[d])));
-            ck_assert_int_eq(plan->notes & bt_cuda_conv_forbidden(dtypes[d]), 0);
+            ck_assert_int_eq(plan->notes & bt_cuda_conv_forbidden(dtypes[d], false), 0);
             const int64_t engine = dtypes[d] != BT_F32 ? 67 : 28;
             const int64_t workspace = engine == 67 ? 131 : ops[o] == &bt_op_conv_dx ? 0 : 40 * IN;
             ck_assert_int_eq(plan->engine, engine);

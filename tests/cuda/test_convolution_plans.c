@@ -65,8 +65,8 @@ static const bt_kernel_impl *kernel_of(const bt_op *op)
     return NULL;
 }
 
-/* What is planned is what the call will ask for. */
-static void check(const layer *l, const bt_op *op, bt_dtype dtype)
+/* What is planned is what the call will ask for. Gives the notes of the last plan. */
+static unsigned check(const layer *l, const bt_op *op, bt_dtype dtype, bt_dtype low)
 {
     const int64_t grid = (l->size + 2 * l->padding - (l->window - 1) * l->dilation - 1) / l->stride + 1;
     const bt_view x = dense(dtype, l->n, l->size, l->size, l->in), y = dense(dtype, l->n, grid, grid, l->out);
@@ -77,25 +77,30 @@ static void check(const layer *l, const bt_op *op, bt_dtype dtype)
                          .groups = l->groups};
     bt_view in[] = {op == &bt_op_conv_dx ? y : x, op == &bt_op_conv_dw ? y : w};
     bt_view out = op == &bt_op_conv_dx ? x : op == &bt_op_conv_dw ? w : y;
-    const bt_call call = {.op = op, .attr = &attr, .inputs = 2, .outputs = 1, .in = in, .out = &out, .threads = 1};
+    const bt_call call = {
+        .op = op, .attr = &attr, .inputs = 2, .outputs = 1, .in = in, .out = &out, .threads = 1, .tag.low = low};
     const bt_kernel_impl *kernel = kernel_of(op);
     const size_t weights = bt_align_up(bt_array_bytes(bt_view_array(&w)));
+    unsigned notes = 0;
     int64_t most = 0;
     ck_assert_msg(kernel && bt_kernel_accepts(kernel, &call), "%s, %s, %s: no plan", l->name, op->name,
                   bt_dtype_name(dtype));
-    for (int aligned = 0; aligned < (bt_dtype_half(dtype) ? 2 : 1); aligned++) {
+    for (int aligned = 0; aligned < (bt_dtype_half(dtype) || low == BT_TF32 ? 2 : 1); aligned++) {
         const bt_cuda_conv_plan *plan = bt_cuda_conv_planned(&call, aligned);
         ck_assert_ptr_nonnull(plan);
-        ck_assert_msg(!(plan->notes & bt_cuda_conv_forbidden(dtype)), "%s: notes %x", l->name, plan->notes);
+        ck_assert_msg(!(plan->notes & bt_cuda_conv_forbidden(dtype, aligned && low == BT_TF32)), "%s: notes %x",
+                      l->name, plan->notes);
         ck_assert_int_eq(plan->workspace, workspace_of(plan->plan));
         ck_assert_int_le(plan->workspace, BT_CUDA_CONV_WORKSPACE);
+        notes = plan->notes;
         most = plan->workspace > most ? plan->workspace : most;
         if (getenv("BT_TEST_SHOW"))
             printf("%-40s %-7s %-4s alignment %2lld: engine %3lld, workspace %8lld\n", l->name, op->name,
-                   bt_dtype_name(dtype), (long long)plan->of.alignment, (long long)plan->engine,
-                   (long long)plan->workspace);
+                   low == BT_TF32 ? "tf32" : bt_dtype_name(dtype), (long long)plan->of.alignment,
+                   (long long)plan->engine, (long long)plan->workspace);
     }
     ck_assert_uint_eq(bt_align_up(kernel->scratch(&call)), bt_align_up(weights + (size_t)most));
+    return notes;
 }
 
 START_TEST(each)
@@ -103,7 +108,18 @@ START_TEST(each)
     ck_assert_msg(bt_cuda_profile("h100") == BT_OK, "%s", bt_error());
     for (int o = 0; o < BT_COUNT_OF(ops); o++)
         for (int d = 0; d < BT_COUNT_OF(dtypes); d++)
-            check(&layers[_i], ops[o], dtypes[d]);
+            check(&layers[_i], ops[o], dtypes[d], BT_F32);
+}
+END_TEST
+
+/* With tf32 plans may use tensor cores; all that are not in groups, or dilated, do. */
+START_TEST(with_tf32)
+{
+    int cores = 0;
+    ck_assert_msg(bt_cuda_profile("h100") == BT_OK, "%s", bt_error());
+    for (int o = 0; o < BT_COUNT_OF(ops); o++)
+        cores += (int)(check(&layers[_i], ops[o], BT_F32, BT_TF32) >> CUDNN_NUMERICAL_NOTE_TENSOR_CORE & 1);
+    ck_assert_msg(cores == BT_COUNT_OF(ops) || layers[_i].groups > 1, "%s: no tensor cores", layers[_i].name);
 }
 END_TEST
 
@@ -115,7 +131,7 @@ START_TEST(all_at_once)
     ck_assert_msg(bt_cuda_profile("h100") == BT_OK, "%s", bt_error());
     for (int i = 1; i < 3; i++)
         for (int o = 0; o < BT_COUNT_OF(ops); o++)
-            check(&layers[i], ops[o], BT_F32);
+            check(&layers[i], ops[o], BT_F32, BT_F32);
 }
 END_TEST
 
@@ -145,6 +161,7 @@ int main(void)
     TCase *tcase = tcase_create("plans");
     tcase_add_test(tcase, all_at_once);
     tcase_add_loop_test(tcase, each, 0, BT_COUNT_OF(layers));
+    tcase_add_loop_test(tcase, with_tf32, 0, BT_COUNT_OF(layers));
     suite_add_tcase(suite, tcase);
     return run_suite(suite);
 }

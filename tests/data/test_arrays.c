@@ -119,7 +119,7 @@ static const struct {
      BT_ERROR_UNSUPPORTED},
     {"{'descr': '<c8', 'fortran_order': False, 'shape': (3,), }", {"<c8"}, 24, BT_ERROR_UNSUPPORTED},
     {"{'descr': [('a', '<f4')], 'fortran_order': False, 'shape': (3,), }", {"records"}, 12, BT_ERROR_DATA},
-    {"{'descr': '<f4', 'fortran_order': True, 'shape': (3, 2), }", {"column by column"}, 24, BT_ERROR_UNSUPPORTED},
+    {"{'descr': '<f4', 'fortran_order': True, 'shape': (3, 2), }", {"stored by columns"}, 24, BT_ERROR_UNSUPPORTED},
     {"{'descr': '<f4', 'fortran_order': No, 'shape': (3, 2), }", {"byte 44", "True or False"}, 24, BT_ERROR_DATA},
     {"{'descr': '<f4', 'fortran_order': False, 'shape': (), }", {"a single number"}, 4, BT_ERROR_SHAPE},
     {"{'descr': '<f4', 'fortran_order': False, 'shape': (3, 0), }", {"at least 1"}, 0, BT_ERROR_DATA},
@@ -137,9 +137,9 @@ static const struct {
     {"{'descr': '<f4', 'shape': (3, 2), }", {"lacks 'fortran_order'"}, 24, BT_ERROR_DATA},
     {"{'descr': '<f4', 'descr': '<f4', 'fortran_order': False, 'shape': (3, 2), }", {"once more"}, 24, BT_ERROR_DATA},
     {"{'other': '<f4', 'fortran_order': False, 'shape': (3, 2), }", {"\"other\""}, 24, BT_ERROR_DATA},
-    {"{'descr': '<f4, ", {"its quote"}, 0, BT_ERROR_DATA},
+    {"{'descr': '<f4, ", {"a closing quote"}, 0, BT_ERROR_DATA},
     {"{'descr': '<f4', 'fortran_order': False, 'shape': (3, 2)", {"closing brace"}, 0, BT_ERROR_DATA},
-    {"{'descr': '<f4', 'fortran_order': False, 'shape': (6,), } x", {"nothing behind"}, 24, BT_ERROR_DATA},
+    {"{'descr': '<f4', 'fortran_order': False, 'shape': (6,), } x", {"nothing after"}, 24, BT_ERROR_DATA},
     {"3", {"a dictionary"}, 0, BT_ERROR_DATA},
 };
 
@@ -164,7 +164,7 @@ START_TEST(refused)
     write_npy("set/x.npy", 1, "{'descr': '<f4', 'fortran_order': False, 'shape': (3, 2), }", numbers, 24);
     write_npy("set/y.npy", 1, "{'descr': '<f4', 'fortran_order': False, 'shape': (4,), }", numbers, 16);
     ck_assert_ptr_null(open_set("set", "train"));
-    expect_failure(BT_ERROR_DATA, "y.npy has 4 examples", "x.npy of the same folder 3");
+    expect_failure(BT_ERROR_DATA, "y.npy has 4 examples", "x.npy in the same folder has 3");
     unlink(path_of("set/y.npy"));
     write_npy("set/index.npy", 1, "{'descr': '<f4', 'fortran_order': False, 'shape': (3,), }", numbers, 12);
     ck_assert_ptr_null(open_set("set", "train"));

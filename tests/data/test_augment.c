@@ -295,7 +295,7 @@ START_TEST(parts_resized)
                           (part){0, 0, H, W}));
     bt_loader_free(loader);
     ck_assert_ptr_null(bt_dataset_random_resized_crop(noise(4, 3, true), 1.5, 9));
-    expect_failure(BT_ERROR_ARGUMENT, "least share of 1.5");
+    expect_failure(BT_ERROR_ARGUMENT, "smallest share of 1.5");
     ck_assert_ptr_null(bt_dataset_crop(bt_dataset_random_resized_crop(noise(4, 3, true), 0.5, 9), 1, 1));
     expect_failure(BT_ERROR_ARGUMENT, "bt_dataset_crop", "not both");
 }
@@ -704,9 +704,9 @@ START_TEST(faults)
     ck_assert_ptr_null(bt_dataset_cutout(noise(4, 2, true), 9, 1));
     expect_failure(BT_ERROR_ARGUMENT, "bt_dataset_cutout: found size 9; expected 1 to 8");
     ck_assert_ptr_null(bt_dataset_flip(bt_dataset_flip(noise(4, 2, true), 1), 2));
-    expect_failure(BT_ERROR_ARGUMENT, "bt_dataset_flip: the data set has had that already");
+    expect_failure(BT_ERROR_ARGUMENT, "bt_dataset_flip: was already called");
     ck_assert_ptr_null(normal(normal(noise(4, 2, true))));
-    expect_failure(BT_ERROR_ARGUMENT, "bt_dataset_normalize: the data set has had that already");
+    expect_failure(BT_ERROR_ARGUMENT, "bt_dataset_normalize: was already called");
     ck_assert_ptr_null(bt_dataset_mixup(noise(4, 2, true), 0, 1));
     expect_failure(BT_ERROR_ARGUMENT, "bt_dataset_mixup: found alpha 0");
     ck_assert_ptr_null(bt_dataset_mixup(noise(4, 2, true), NAN, 1));

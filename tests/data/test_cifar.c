@@ -126,10 +126,10 @@ START_TEST(names)
     ck_assert_int_eq(chdir(path_of("none")), 0);
     setenv("BETTY_DATA", path_of("own"), 1);
     ck_assert_ptr_null(bt_dataset_open("cifar10", "train"));
-    expect_failure(BT_ERROR_FILE, "\"cifar10\" is not there", path_of("own"), "cifar-10-batches-bin",
+    expect_failure(BT_ERROR_FILE, "\"cifar10\" not found", path_of("own"), "cifar-10-batches-bin",
                    "data_batch_1.bin to data_batch_5.bin", "test_batch.bin");
     ck_assert_ptr_null(bt_dataset_open("cifar100", "test"));
-    expect_failure(BT_ERROR_FILE, "\"cifar100\" is not there", "cifar-100-binary", "train.bin and test.bin");
+    expect_failure(BT_ERROR_FILE, "\"cifar100\" not found", "cifar-100-binary", "train.bin and test.bin");
     ck_assert_ptr_null(bt_dataset_open("cifar", "test"));
     expect_failure(BT_ERROR_FILE, "did you mean \"cifar10");
     write_ten("own/cifar-10-batches-bin", 0); /* beside */
@@ -181,7 +181,7 @@ START_TEST(broken)
     write_records("cut.bin.gz", 0, 9, 1);
     ck_assert_int_eq(truncate(path_of("cut.bin.gz"), 500), 0);
     ck_assert_ptr_null(bt_dataset_open(path_of("cut.bin.gz"), "train"));
-    expect_failure(BT_ERROR_DATA, "cut.bin.gz", "the gzip stream breaks off");
+    expect_failure(BT_ERROR_DATA, "cut.bin.gz", "the gzip stream is cut short");
     /* Files of both kinds in one set. */
     write_records("ten.bin", 0, 2, 1);
     write_records("hundred.bin", 0, 2, 2);

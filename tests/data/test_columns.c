@@ -37,7 +37,7 @@ START_TEST(left_out)
     ck_assert_ptr_null(bt_dataset_drop(open_table(), "4"));
     expect_failure(BT_ERROR_DATA, "no column \"4\"");
     ck_assert_ptr_null(bt_dataset_drop(open_table(), NULL));
-    expect_failure(BT_ERROR_ARGUMENT, "which column");
+    expect_failure(BT_ERROR_ARGUMENT, "the column is missing");
     write_text("two.csv", "a,b\n1,2\n");
     ck_assert_ptr_null(bt_dataset_drop(bt_dataset_open(path_of("two.csv"), "train"), "a"));
     expect_failure(BT_ERROR_DATA, "the last column");

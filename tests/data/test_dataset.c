@@ -46,7 +46,8 @@ START_TEST(faults)
         bt_status status;
         const char *piece;
     } cases[] = {
-        {"x", BT_ARRAY(x, 2, 3), BT_ERROR_SHAPE, "\"x\" is of shape [2, 3]; its first axis must count the 3 examples"},
+        {"x", BT_ARRAY(x, 2, 3), BT_ERROR_SHAPE,
+         "\"x\" is of shape [2, 3]; the size of its first axis must be 3, the number of examples"},
         {"x", BT_ARRAY(x), BT_ERROR_SHAPE, "[]"},
         {"x", BT_ARRAY((double *)NULL, 3), BT_ERROR_ARGUMENT, "data is NULL"},
         {"x", BT_ARRAY(x, 3, 0), BT_ERROR_SHAPE, "[3, 0]"},
@@ -54,11 +55,11 @@ START_TEST(faults)
         {"x", BT_ARRAY(x, 3, INT64_MAX / 2, 4), BT_ERROR_SHAPE, "fit into memory"},
         {"", BT_ARRAY(x, 3), BT_ERROR_ARGUMENT, "no name"},
         {NULL, BT_ARRAY(x, 3), BT_ERROR_ARGUMENT, "no name"},
-        {"index", BT_ARRAY(x, 3), BT_ERROR_ARGUMENT, "\"index\" is the name"},
-        {"there", BT_ARRAY(x, 3), BT_ERROR_ARGUMENT, "\"there\" is there already"},
-        {"x", {.dtype = (bt_dtype)77, .rank = 1, .dims = {3}, .data = x}, BT_ERROR_ARGUMENT, "no valid array"},
-        {"x", {.dtype = BT_F64, .rank = 9, .dims = {3}, .data = x}, BT_ERROR_ARGUMENT, "no valid array"},
-        {"x", {.dtype = BT_F64, .rank = -1, .data = x}, BT_ERROR_ARGUMENT, "no valid array"},
+        {"index", BT_ARRAY(x, 3), BT_ERROR_ARGUMENT, "\"index\" is reserved"},
+        {"there", BT_ARRAY(x, 3), BT_ERROR_ARGUMENT, "\"there\" already exists"},
+        {"x", {.dtype = (bt_dtype)77, .rank = 1, .dims = {3}, .data = x}, BT_ERROR_ARGUMENT, "not a valid array"},
+        {"x", {.dtype = BT_F64, .rank = 9, .dims = {3}, .data = x}, BT_ERROR_ARGUMENT, "not a valid array"},
+        {"x", {.dtype = BT_F64, .rank = -1, .data = x}, BT_ERROR_ARGUMENT, "not a valid array"},
     };
     for (int i = 0; i < BT_COUNT_OF(cases); i++) {
         bt_dataset *data = bt_dataset_new(3);
@@ -140,7 +141,7 @@ START_TEST(join_faults)
     expect_failure(BT_ERROR_ARGUMENT, "prefix");
     bt_dataset *data = bt_dataset_join(numbered(4, 2), "o", numbered(4, 2));
     ck_assert_ptr_null(bt_dataset_join(data, "o", numbered(4, 2)));
-    expect_failure(BT_ERROR_ARGUMENT, "\"o\" is taken");
+    expect_failure(BT_ERROR_ARGUMENT, "\"o\" is already used");
     data = bt_dataset_join(numbered(4, 2), "o", numbered(4, 2));
     ck_assert_ptr_null(bt_dataset_part(data, 0, 0.5, 1));
     expect_failure(BT_ERROR_UNSUPPORTED, "joined");
@@ -204,12 +205,12 @@ START_TEST(registered)
     ck_assert_int_eq(bt_dataset_register(&nothing), BT_OK);
     ck_assert_int_eq(bt_dataset_register(&failing), BT_OK);
     ck_assert_ptr_null(bt_dataset_open("nothing", "train"));
-    expect_failure(BT_ERROR_DATA, "\"nothing\"", "gave none", "\"train\"");
+    expect_failure(BT_ERROR_DATA, "\"nothing\"", "returned none", "\"train\"");
     ck_assert_ptr_null(bt_dataset_open("failing", "test"));
     expect_failure(BT_ERROR_DATA, "no test today");
     bt_dataset_unregister(&small);
     ck_assert_ptr_null(bt_dataset_open("mine", "train"));
-    expect_failure(BT_ERROR_FILE, "data set \"mine\" is not there");
+    expect_failure(BT_ERROR_FILE, "data set \"mine\" not found");
     ck_assert_ptr_null(bt_dataset_open("noting", "train"));
     expect_failure(BT_ERROR_FILE, "did you mean \"nothing\"?", "failing");
     bt_dataset_unregister(&mnist);

@@ -98,9 +98,9 @@ START_TEST(missing_labels)
 {
     write_idx(IMAGES, 3, (uint32_t[]){5, 2, 3}, 0, 256);
     ck_assert_ptr_null(open_here());
-    expect_failure(BT_ERROR_FILE, IMAGES, "labels are not beside it");
+    expect_failure(BT_ERROR_FILE, IMAGES, "labels file is not beside it");
     ck_assert_ptr_null(bt_dataset_open(path_of(IMAGES), "train"));
-    expect_failure(BT_ERROR_FILE, "labels are not beside it");
+    expect_failure(BT_ERROR_FILE, "labels file is not beside it");
 }
 END_TEST
 
@@ -165,7 +165,7 @@ START_TEST(wrong_packed_contents)
     expect_failure(BT_ERROR_DATA, IMAGES ".gz", "ends after 3 bytes of content; its header promises 4");
     write_bytes("p/" IMAGES ".gz", "\0\0\x08\x03\0\0\0\2\0\0\0\1\0\0\0\2wxyzz", 21);
     ck_assert_ptr_null(bt_dataset_open(path_of("p"), "train"));
-    expect_failure(BT_ERROR_DATA, IMAGES ".gz", "more bytes than the 4");
+    expect_failure(BT_ERROR_DATA, IMAGES ".gz", "more than the 4 bytes");
     /* A promise of terabytes costs nothing. */
     write_bytes("p/" IMAGES ".gz", "\0\0\x08\x03\x7f\xff\xff\xff\0\0\4\0\0\0\4\0xyz", 19);
     ck_assert_ptr_null(bt_dataset_open(path_of("p"), "train"));
@@ -219,7 +219,7 @@ START_TEST(damaged_gzip)
     expect_failure(BT_ERROR_DATA, IMAGES ".gz", "damaged");
     write_raw(IMAGES ".gz", bytes, size - 4);
     ck_assert_ptr_null(open_here());
-    expect_failure(BT_ERROR_DATA, IMAGES ".gz", "breaks off");
+    expect_failure(BT_ERROR_DATA, IMAGES ".gz", "is cut short");
 }
 END_TEST
 
@@ -278,7 +278,7 @@ START_TEST(lone_files)
 {
     write_good("pictures", "answers");
     ck_assert_ptr_null(bt_dataset_open(path_of("pictures"), "train"));
-    expect_failure(BT_ERROR_DATA, "pictures", "does not tell by its name");
+    expect_failure(BT_ERROR_DATA, "pictures", "does not say what it holds");
     ck_assert_ptr_null(bt_dataset_open("/dev/zero", "train"));
     bt_error_clear();
 }

@@ -236,7 +236,7 @@ START_TEST(the_first_stands_for_all)
         ck_assert_int_eq(i32_of(batch, "label")[k], k / 2);
     }
     ck_assert_ptr_null(bt_dataset_open(path_of("set"), "train"));
-    expect_failure(BT_ERROR_DATA, "0.png", "not a whole PNG image");
+    expect_failure(BT_ERROR_DATA, "0.png", "not a complete PNG image");
 }
 END_TEST
 
@@ -278,7 +278,7 @@ START_TEST(a_set_in_colour)
     ck_assert_int_eq(i32_of(batch, "label")[1], 3);
     make_folder("set/test/c");
     ck_assert_ptr_null(bt_dataset_open(path_of("set"), "test"));
-    expect_failure(BT_ERROR_DATA, "set/test: the class \"c\" is not among the 4 of", "set/train");
+    expect_failure(BT_ERROR_DATA, "set/test: the class \"c\" is not among the 4 classes of", "set/train");
     ck_assert_ptr_null(bt_dataset_open(path_of("set"), "valid"));
     expect_failure(BT_ERROR_FILE, "set/train", "no split \"valid\"", "expected the folder", "set/valid");
     make_folder("set/val");
@@ -364,7 +364,7 @@ START_TEST(broken_png)
             if (data == NULL)
                 ck_assert_msg(strstr(bt_error(), "x.png") != NULL, "byte %d: %s", at, bt_error());
             if (data == NULL && at >= length)
-                expect_failure(BT_ERROR_DATA, "not a whole PNG image");
+                expect_failure(BT_ERROR_DATA, "not a complete PNG image");
             bt_error_clear();
             bt_dataset_free(data);
         }
@@ -373,7 +373,7 @@ START_TEST(broken_png)
     }
     write_text("set/train/a/x.png", "GIF89a, and so on");
     ck_assert_ptr_null(bt_dataset_open(path_of("set"), "train"));
-    expect_failure(BT_ERROR_DATA, "x.png", "not a whole PNG image", "Not a PNG file");
+    expect_failure(BT_ERROR_DATA, "x.png", "not a complete PNG image", "Not a PNG file");
     picture huge = kind_of(5, 60000, 60000);
     huge.width = huge.height = 8;
     make_png(&huge);
@@ -392,15 +392,16 @@ START_TEST(faults)
     make_folder("set");
     make_folder("set/train");
     ck_assert_ptr_null(bt_dataset_open(path_of("set"), "train"));
-    expect_failure(BT_ERROR_DATA, "set/train: no subfolders; expected one for each class");
+    expect_failure(BT_ERROR_DATA, "set/train: there are no subfolders; expected one for each class");
     make_folder("set/train/a");
     make_folder("set/train/b");
     write_png("set/train/a/1.png", kind_of(3, 5, 4));
     ck_assert_ptr_null(bt_dataset_open(path_of("set"), "train"));
-    expect_failure(BT_ERROR_DATA, "set/train/b: no image of this class; expected files .jpg, .png, .pgm or .ppm");
+    expect_failure(BT_ERROR_DATA,
+                   "set/train/b: the folder of this class has no image; expected files .jpg, .png, .pgm or .ppm");
     write_png("set/train/b/2.png", kind_of(3, 4, 5));
     ck_assert_ptr_null(bt_dataset_open(path_of("set"), "train"));
-    expect_failure(BT_ERROR_DATA, "set/train/b/2.png is of 4 x 5 pixels", "set/train/a/1.png of 5 x 4",
+    expect_failure(BT_ERROR_DATA, "set/train/b/2.png has 4 x 5 pixels", "set/train/a/1.png has 5 x 4",
                    "images of one size");
     write_png("set/train/b/2.png", kind_of(5, 5, 4));
     ck_assert_ptr_null(bt_dataset_open(path_of("set"), "train"));

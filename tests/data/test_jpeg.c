@@ -80,7 +80,7 @@ START_TEST(broken)
             write_bytes("set/train/cat/0.jpg", files[k].file, length);
             ck_assert_msg(open_set(NULL) == NULL, "%s: %zu of %zu bytes are taken", files[k].name, length,
                           files[k].size);
-            expect_failure(BT_ERROR_DATA, "cat/0.jpg", "not a whole JPEG image");
+            expect_failure(BT_ERROR_DATA, "cat/0.jpg", "not a complete JPEG image");
         }
         for (size_t at = 2; at < files[k].size; at += 7) { /* taken, or refused by a message */
             memcpy(bytes, files[k].file, files[k].size);
@@ -152,7 +152,7 @@ START_TEST(sizes)
     batch = whole(open_set(&(bt_image_options){.crop = 10, .colour = true})); /* cut only: rows 1 to 10 of 12 */
     ck_assert_double_eq(f64_of(batch, "image")[0], (double)((40 * 2654435761U >> 13) % 256) / 255);
     ck_assert_ptr_null(open_set(&(bt_image_options){.crop = 11, .colour = true}));
-    expect_failure(BT_ERROR_DATA, "dog/0.ppm is of 10 x 21 pixels", "at least the 11 x 11");
+    expect_failure(BT_ERROR_DATA, "dog/0.ppm has 10 x 21 pixels", "at least the 11 x 11");
     ck_assert_ptr_null(open_set(&(bt_image_options){.resize = 8, .crop = 9}));
     expect_failure(BT_ERROR_ARGUMENT, "found resize 8 and crop 9");
     ck_assert_ptr_null(open_set(&(bt_image_options){.resize = -1}));

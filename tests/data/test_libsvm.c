@@ -99,7 +99,7 @@ START_TEST(other_forms)
     expect_failure(BT_ERROR_DATA, "line 1", "\"1:6\"", "FILE:any_order");
     write_text("twice.libsvm", "+1 3:5 1:6 3:0\n");
     ck_assert_ptr_null(bt_dataset_open(path_of("twice.libsvm:any_order"), "train"));
-    expect_failure(BT_ERROR_DATA, "line 1: index 3 stands there twice");
+    expect_failure(BT_ERROR_DATA, "line 1: index 3 occurs twice");
     write_text("wide.libsvm", "+1 2:1 1:5\n"); /* the other split is read in the same way */
     write_text("wide.libsvm.t", "+1 4:1 3:5\n");
     data = bt_dataset_open(path_of("wide.libsvm:any_order"), "train");
@@ -147,7 +147,7 @@ START_TEST(faults)
     expect_failure(BT_ERROR_DATA, "line 1", "\"1:1?2\"");
     write_text("t.libsvm", "+1 1:1\n");
     ck_assert_ptr_null(bt_dataset_open(path_of("t.libsvm:2"), "train"));
-    expect_failure(BT_ERROR_DATA, "target column \"2\"", "target stands first");
+    expect_failure(BT_ERROR_DATA, "target column is given as \"2\"", "target is always first");
 }
 END_TEST
 

@@ -163,7 +163,7 @@ START_TEST(dropping_the_last)
     bt_loader_free(loader);
     options.batch_size = 26;
     ck_assert_ptr_null(bt_loader_open(wide(25, 2), &options));
-    expect_failure(BT_ERROR_DATA, "no batch is left: 25 examples, batches of 26");
+    expect_failure(BT_ERROR_DATA, "no batch is left: there are 25 examples for batches of 26");
 }
 END_TEST
 
@@ -265,7 +265,7 @@ START_TEST(the_last_draw)
         const bt_batch *batch;
         ck_assert_int_eq(bt_loader_draw(loader, &batch), BT_ERROR_UNSUPPORTED);
         ck_assert_ptr_null(batch);
-        expect_failure(BT_ERROR_UNSUPPORTED, "cannot be counted");
+        expect_failure(BT_ERROR_UNSUPPORTED, "cannot count the examples");
         bt_loader_free(loader);
     }
 }

@@ -77,14 +77,14 @@ START_TEST(folders)
     ck_assert_int_eq(count_of(path_of("b"), "train"), 3);
     ck_assert_int_eq(count_of(path_of("b"), "test"), 4);
     ck_assert_ptr_null(bt_dataset_open(path_of("c"), "train")); /* an empty folder */
-    expect_failure(BT_ERROR_FILE, "the folder has none", "train-images-idx3-ubyte.gz");
+    expect_failure(BT_ERROR_FILE, "the folder holds no data set", "train-images-idx3-ubyte.gz");
     ck_assert_int_eq(chdir(path_of("")), 0);
     ck_assert_ptr_null(bt_dataset_open("c", "train")); /* by a name beside which one stands */
-    expect_failure(BT_ERROR_FILE, "the folder has none", "train/CLASS/FILE");
+    expect_failure(BT_ERROR_FILE, "the folder holds no data set", "train/CLASS/FILE");
     ck_assert_int_eq(chdir("/"), 0);
     setenv("BETTY_DATA", path_of(""), 1); /* and what is found there is told as by its path */
     ck_assert_ptr_null(bt_dataset_open("c", "train"));
-    expect_failure(BT_ERROR_FILE, "/c\": the folder has none", "train/CLASS/FILE");
+    expect_failure(BT_ERROR_FILE, "/c\": the folder holds no data set", "train/CLASS/FILE");
     unsetenv("BETTY_DATA");
 }
 END_TEST
@@ -127,12 +127,12 @@ START_TEST(faults)
     ck_assert_ptr_null(bt_dataset_open("fashon-mnist", "train"));
     expect_failure(BT_ERROR_FILE, "\"fashon-mnist\"", "did you mean \"fashion-mnist\"?", "BETTY_DATA");
     ck_assert_ptr_null(bt_dataset_open("/no/such/thing.csv", "train"));
-    expect_failure(BT_ERROR_FILE, "/no/such/thing.csv", "is not there");
+    expect_failure(BT_ERROR_FILE, "/no/such/thing.csv", "not found");
     ck_assert_ptr_null(bt_dataset_open("/dev/null", "train"));
     expect_failure(BT_ERROR_FILE, "/dev/null");
     write_text("what", "neither one nor the other\n");
     ck_assert_ptr_null(bt_dataset_open(path_of("what"), "train"));
-    expect_failure(BT_ERROR_DATA, "what", "format is not known; expected IDX, CSV, libsvm or CIFAR");
+    expect_failure(BT_ERROR_DATA, "what", "unknown format; expected IDX, CSV, libsvm or CIFAR");
     write_rows("secret.csv", 1);
     if (geteuid() != 0) { /* nothing is secret from root */
         ck_assert_int_eq(chmod(path_of("secret.csv"), 0), 0);

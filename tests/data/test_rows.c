@@ -165,7 +165,7 @@ START_TEST(no_such_rank)
         bt_loader_options options = bt_loader_defaults();
         options.rank = wrong[i][0], options.ranks = wrong[i][1];
         ck_assert_ptr_null(bt_loader_open(images(4), &options));
-        expect_failure(BT_ERROR_ARGUMENT, "a loader is for rank");
+        expect_failure(BT_ERROR_ARGUMENT, "a loader is opened for rank");
     }
 }
 END_TEST

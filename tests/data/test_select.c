@@ -112,7 +112,7 @@ START_TEST(per_class_faults)
     expect_failure(BT_ERROR_DATA, "class 3", "11");
     ck_assert_int_eq(marks_of(bt_dataset_per_class(numbered(103, 10), 10, BT_REST, 1), marks, 103), 3);
     ck_assert_ptr_null(bt_dataset_per_class(numbered(100, 10), 10, BT_REST, 1)); /* nothing is left */
-    expect_failure(BT_ERROR_DATA, "no example of 100 is left");
+    expect_failure(BT_ERROR_DATA, "none of the 100 examples is left");
     ck_assert_ptr_null(bt_dataset_per_class(numbered(100, 10), 3, 3, 1));
     expect_failure(BT_ERROR_ARGUMENT, "from 3 to 3");
     ck_assert_ptr_null(bt_dataset_per_class(numbered(100, 10), -1, 3, 1));
@@ -178,7 +178,7 @@ START_TEST(long_tail_seed)
     const double wrong[] = {0.5, 0, -1, NAN, INFINITY};
     for (int i = 0; i < BT_COUNT_OF(wrong); i++) {
         ck_assert_ptr_null(bt_dataset_long_tail(numbered(100, 2), wrong[i], 1));
-        expect_failure(BT_ERROR_ARGUMENT, "bt_dataset_long_tail: factor", "at least 1");
+        expect_failure(BT_ERROR_ARGUMENT, "bt_dataset_long_tail: found factor", "at least 1");
     }
 }
 END_TEST
@@ -303,10 +303,10 @@ START_TEST(part_faults)
     const double wrong[][2] = {{-0.1, 1}, {0, 1.1}, {0.5, 0.5}, {0.6, 0.5}, {NAN, 1}, {0, NAN}};
     for (int i = 0; i < BT_COUNT_OF(wrong); i++) {
         ck_assert_ptr_null(bt_dataset_part(numbered(9, 3), wrong[i][0], wrong[i][1], 1));
-        expect_failure(BT_ERROR_ARGUMENT, "bt_dataset_part: from", "0 <= from < to <= 1");
+        expect_failure(BT_ERROR_ARGUMENT, "bt_dataset_part: found from", "0 <= from < to <= 1");
     }
     ck_assert_ptr_null(bt_dataset_part(numbered(9, 3), 0, 0.01, 1));
-    expect_failure(BT_ERROR_DATA, "bt_dataset_part: no example of 9 is left");
+    expect_failure(BT_ERROR_DATA, "bt_dataset_part: none of the 9 examples is left");
 }
 END_TEST
 
@@ -322,7 +322,7 @@ START_TEST(nothing_is_survived)
     expect_failure(BT_ERROR_ARGUMENT, "bt_dataset_label_noise");
     /* The first failure explains those that follow from it. */
     ck_assert_ptr_null(bt_dataset_label_noise(bt_dataset_long_tail(numbered(9, 3), NAN, 1), 0.5, 1));
-    expect_failure(BT_ERROR_ARGUMENT, "bt_dataset_long_tail: factor nan");
+    expect_failure(BT_ERROR_ARGUMENT, "bt_dataset_long_tail: found factor nan");
     /* A set that a field could not be added to stays unusable. */
     bt_dataset *data = bt_dataset_new(3);
     float x[2] = {0};

@@ -372,7 +372,7 @@ START_TEST(what_comes_too_late)
     expect_failure(BT_ERROR_UNSUPPORTED, "bt_dataset_tasks", "tasks");
     bt_dataset *data = tasks();
     ck_assert_int_eq(bt_dataset_add(data, "more", BT_ARRAY(x, EXAMPLES)), BT_ERROR_ARGUMENT);
-    expect_failure(BT_ERROR_ARGUMENT, "\"more\" comes too late", "bt_dataset_tasks");
+    expect_failure(BT_ERROR_ARGUMENT, "\"more\" is added too late", "bt_dataset_tasks");
     bt_dataset_free(data);
     /* Two tasks in a batch would need names of their own. */
     ck_assert_ptr_null(bt_loader_open(bt_dataset_join(tasks(), "query", numbered(9, 3)), NULL));

@@ -166,7 +166,7 @@ START_TEST(refused)
         {"0\t0\t65536:0\tx\n", "found \"65536:0\"; expected a vote"},
         {"0\t0\t2:0,2:1\tx\n", "found \"2:1\"; expected a function with a larger number"},
         {"0\t0\t2:0,1:1\tx\n", "found \"1:1\"; expected a function with a larger number"},
-        {"0\t0\t-\t...\n", "there is no word in its texts"},
+        {"0\t0\t-\t...\n", "its texts have no words"},
     };
     for (int i = 0; i < BT_COUNT_OF(cases); i++) {
         write_text("bad.train.tsv", cases[i].text);

@@ -182,7 +182,7 @@ static void refuse(const char *json, const char *why, const char *more)
 
 START_TEST(refused_parts)
 {
-    refuse("{", "no JSON", "line 1");
+    refuse("{", "not JSON", "line 1");
     refuse("[]", "expected an object", "");
     refuse("{\"version\": \"2.0\", " MODEL "}", "version", "2.0");
     refuse("{\"version\": \"1.0\", \"extra\": 1, " MODEL "}", "`extra` is not supported", "");
@@ -208,7 +208,7 @@ START_TEST(refused_vocabularies)
 {
     refuse("{\"model\": {\"type\": \"WordLevel\", \"vocab\": {\"a\": 0, \"b\": 0}}}", "two tokens", "have the id 0");
     refuse("{\"model\": {\"type\": \"WordLevel\", \"vocab\": {\"a\": -1}}}", "\"a\" has the id -1", "");
-    refuse("{\"model\": {\"type\": \"WordLevel\", \"vocab\": {\"a\": 1.5}}}", "no whole number", "");
+    refuse("{\"model\": {\"type\": \"WordLevel\", \"vocab\": {\"a\": 1.5}}}", "not a whole number", "");
     refuse("{\"model\": {\"type\": \"WordLevel\", \"vocab\": {\"a\": 2000000000}}}", "gap", "");
     refuse("{\"model\": {\"type\": \"WordLevel\", \"vocab\": {}}}", "the vocabulary is empty", "");
     refuse("{\"added_tokens\": [{\"id\": 5, \"content\": \"a\"}], " MODEL "}", "\"a\" has two ids", "0 and 5");
@@ -236,9 +236,9 @@ START_TEST(refused_calls)
     ck_assert_int_eq(bt_tokenizer_encode(t, NULL, -1, false, ids, 4), -1);
     expect_failure(BT_ERROR_ARGUMENT, "text is NULL");
     ck_assert_int_eq(bt_tokenizer_decode(t, (const int32_t[]){3}, 1, false, text, 4), -1);
-    expect_failure(BT_ERROR_ARGUMENT, "3 is no token", "0 to 2");
+    expect_failure(BT_ERROR_ARGUMENT, "3 is not a token", "0 to 2");
     ck_assert_int_eq(bt_tokenizer_decode(t, (const int32_t[]){-1}, 1, false, text, 4), -1);
-    expect_failure(BT_ERROR_ARGUMENT, "-1 is no token");
+    expect_failure(BT_ERROR_ARGUMENT, "-1 is not a token");
     bt_tokenizer_free(t);
     ck_assert_ptr_null(bt_tokenizer_words("a", -1, 0));
     expect_failure(BT_ERROR_ARGUMENT, "size of 0");
@@ -247,7 +247,7 @@ START_TEST(refused_calls)
     ck_assert_ptr_null(bt_tokenizer_characters(NULL, -1));
     expect_failure(BT_ERROR_ARGUMENT, "text is NULL");
     ck_assert_ptr_null(bt_tokenizer_open(path_of("nothing")));
-    expect_failure(BT_ERROR_FILE, "tokenizer", "nothing", "is not there");
+    expect_failure(BT_ERROR_FILE, "tokenizer", "nothing", "not found");
     make_folder("empty");
     ck_assert_ptr_null(bt_tokenizer_open(path_of("empty")));
     expect_failure(BT_ERROR_FILE, "empty", "vocab.json and merges.txt");
@@ -271,7 +271,7 @@ START_TEST(no_unknown)
     ck_assert_msg(t != NULL, "%s", bt_error());
     ck_assert_int_eq(bt_tokenizer_encode(t, "a", -1, false, ids, 4), 1);
     ck_assert_int_eq(bt_tokenizer_encode(t, "b", -1, false, ids, 4), -1);
-    expect_failure(BT_ERROR_DATA, "\"b\" is no token");
+    expect_failure(BT_ERROR_DATA, "\"b\" is not a token");
     bt_tokenizer_free(t);
 }
 END_TEST

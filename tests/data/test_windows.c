@@ -237,7 +237,7 @@ START_TEST(tokenizers_by_key)
     ck_assert_ptr_null(bt_tokenizer_for("words:10x", path_of("many")));
     expect_failure(BT_ERROR_ARGUMENT, "\"words:10x\"");
     ck_assert_ptr_null(bt_tokenizer_for("words:10", path_of("nothing")));
-    expect_failure(BT_ERROR_FILE, "nothing", "is not there");
+    expect_failure(BT_ERROR_FILE, "nothing", "not found");
     ck_assert_ptr_null(bt_tokenizer_for("no.json", path_of("many")));
     expect_failure(BT_ERROR_FILE, "tokenizer \"no.json\"");
 }
@@ -276,17 +276,17 @@ START_TEST(refused)
     write_text("latin.txt", "caf\xE9 au lait");
     write_bytes("wide.txt", "a\0b\0c\0d\0", 8);
     ck_assert_ptr_null(windows("short", 3, 1, 0, 1));
-    expect_failure(BT_ERROR_DATA, "short", "3 tokens", "windows of 3 need one more");
+    expect_failure(BT_ERROR_DATA, "short", "3 tokens", "windows of 3 tokens need one more");
     ck_assert_ptr_null(windows("short", 1, 1, 0, 0.3));
-    expect_failure(BT_ERROR_DATA, "short", "from 0 to 0.3", "no window of 1 token");
+    expect_failure(BT_ERROR_DATA, "short", "from 0 to 0.3", "no room for a window of 1 token");
     ck_assert_ptr_null(windows("empty", 1, 1, 0, 1));
     expect_failure(BT_ERROR_DATA, "empty.txt", "is empty");
     ck_assert_ptr_null(windows("latin", 1, 1, 0, 1));
-    expect_failure(BT_ERROR_DATA, "latin.txt", "byte 3, 0xE9", "no UTF-8", "iconv");
+    expect_failure(BT_ERROR_DATA, "latin.txt", "byte 3, 0xE9", "not UTF-8", "iconv");
     ck_assert_ptr_null(windows("wide", 1, 1, 0, 1));
     expect_failure(BT_ERROR_DATA, "wide.txt", "UTF-16");
     ck_assert_ptr_null(windows("nothing", 1, 1, 0, 1));
-    expect_failure(BT_ERROR_FILE, "text", "nothing", "is not there");
+    expect_failure(BT_ERROR_FILE, "text", "nothing", "not found");
     ck_assert_ptr_null(windows("short", 0, 1, 0, 1));
     expect_failure(BT_ERROR_ARGUMENT, "length is 0");
     ck_assert_ptr_null(windows("short", 1, 0, 0, 1));

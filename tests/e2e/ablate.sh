@@ -105,7 +105,7 @@ wait $run
 [ "$(value stopped "rows['as configured']['matches'], 'ms_per_step' in rows['everything']")" = "(True, False)" ] ||
     fail "not what there was: $(cat out)"
 picture stopped
-grep -q 'once more stops at once' err || fail "nothing said"
+grep -q 'a second signal stops at once' err || fail "nothing said"
 
 # wrong usage
 wrong() { # TEXT OPTIONS...

@@ -86,7 +86,7 @@ grep -qx 'penalty.onnx: the network of penalty at step 300: output \[[0-9]*\]' o
 "$BETTY_RUN" hpo.ini --export model.safetensors --problem model same >out 2>err || fail "--export of parameters failed"
 has out 'model.safetensors: the network of model at step 300: 1 parameters and 0 buffers'
 if "$BETTY_RUN" --export model.onnx same >out 2>err; then fail "the network of nobody was written"; fi
-has err 'whose network? --problem NAME, of penalty, model'
+has err 'whose network is written: --problem NAME, one of penalty, model'
 [ ! -e model.onnx ] || fail "a file was left that nobody asked for"
 
 # a run goes on where its project was moved to, or copied, with the files that are there; and apart from it, with its INI file
@@ -96,14 +96,14 @@ cp logistic_hpo.c hpo.ini project
 has project/runs/a/config.ini 'folder_here = ../..'
 mv project moved
 "$BETTY_RUN" --resume moved/runs/a --set engine.train_iters=30 >out 2>err || fail "a moved project does not go on"
-has out 'moved/runs/a: going on after step 20'
+has out 'moved/runs/a: continuing after step 20'
 cp -r moved copy
 sed -i 's/bt_square/bt_abs/' moved/logistic_hpo.c
 "$BETTY_RUN" --resume copy/runs/a --set engine.train_iters=40 --quiet 2>err || fail "a copied project does not go on with its own files"
 if "$BETTY_RUN" --resume moved/runs/a --quiet 2>err; then fail "another problem went on"; fi
 mv copy/runs/a apart
 "$BETTY_RUN" copy/hpo.ini --resume apart --set engine.train_iters=50 >out 2>err || fail "a run apart from its project does not go on"
-has out 'apart: going on after step 40'
+has out 'apart: continuing after step 40'
 [ "$("$BETTY_RUN" $'no\033[31mfile.ini' 2>&1 | tr -d '\033')" = 'betty-run: no\x1b[31mfile.ini: cannot be opened: No such file or directory' ] ||
     fail "a control byte reaches the terminal"
 

@@ -82,10 +82,12 @@ each_example() {
     short=(engine.train_iters=6 engine.valid_step=6 engine.log_step=1)
     small=(classifier.resnet=8 classifier.batch_size=20 reweight.batch_size=10 reweight.clean=1 classifier.imbalance=2
         classifier.valid_batch_size=50)
-    for ini in curriculum custom_op distillation game hyper_cleaning learned_rate learning_by_ignoring logistic_hpo \
-        reweight reweight_longtail three_level tutorial; do
+    for ini in curriculum custom_op distillation game hyper_cleaning learned_rate logistic_hpo reweight \
+        reweight_longtail reweight_table three_level tutorial; do
         "$1" $ini "${short[@]}"
     done
+    "$1" learning_by_ignoring "${short[@]}" ignore.batch_size=10 finetune.batch_size=10 \
+        pretrain.batch_size=10 finetune.valid_batches=1
     "$1" weak_labels "${short[@]}" engine.precision=fp64 # it counts who is right: one more or less is no rounding
     for ini in maml sine; do
         "$1" $ini "${short[@]}" meta.valid_batches=5

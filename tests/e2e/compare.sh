@@ -45,7 +45,7 @@ assert all(rows[name][0] == value for name, value in summary["metrics"].items())
 
 mistake 'needs a second run' --compare one
 mistake 'cannot open the folder none' --compare one none
-mistake 'is no folder of a run: config.ini' --compare one "$examples"
+mistake 'is not the folder of a run: it has no config.ini' --compare one "$examples"
 mistake 'one pair of runs to compare at a time' --compare one two three
 mistake '--compare RUN RUN can be combined only with --json' --compare one two --plan
 exit 0

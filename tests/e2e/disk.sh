@@ -85,13 +85,13 @@ touch file
 mv file runs # where folders without a name of their own go
 "$BETTY_RUN" run.ini --quiet 2>err
 [ $? -eq 2 ] || complain "runs is a file: expected exit code 2"
-grep -qF 'the output folder runs cannot be made: Not a directory' err || complain "expected: runs cannot be made"
+grep -qF 'the output folder runs cannot be created: Not a directory' err || complain "expected: runs cannot be created"
 mv runs file
 for output in file file/below /proc/nowhere; do
     "$BETTY_RUN" run.ini --quiet --output "$output" 2>err
     code=$?
     [ $code -eq 2 ] || complain "$output: exit code $code, expected 2"
-    grep -qF -- "--output: the output folder $output cannot be made: " err || complain "expected: $output cannot be made"
+    grep -qF -- "--output: the output folder $output cannot be created: " err || complain "expected: $output cannot be created"
 done
 mkdir sealed
 chmod 500 sealed

@@ -10,7 +10,7 @@ expect "$(metric words masked.valid.perplexity) < 200" # of 300 words; before, 3
 weights=("classifier.weights=$PWD/words/checkpoints/step-60.safetensors" classifier.weights_layout=plain
     'classifier.weights_names=masked.* > *' classifier.weights_missing=keep "${small[@]/#/classifier.}")
 run whole finetune engine.train_iters=12 engine.valid_step=6 "${weights[@]}"
-grep -q "16 of 18 parameters and buffers are taken from the file; 2 are not in it and stay: head.weight" out err ||
+grep -q "16 of 18 parameters and buffers are loaded from the file; 2 are not in it and keep their values: head.weight" out err ||
     fail "it does not begin with the encoder"
 run part finetune engine.train_iters=6 engine.valid_step=6 "${weights[@]}"
 "$BETTY_RUN" --resume part --set engine.train_iters=12 >out 2>err || fail "--resume"

@@ -230,7 +230,7 @@ mistake '[model] has no key `lrr`; did you mean `lr`?' run.ini --seeds 1..3 --se
 mistake 'expected a whole number' run.ini --seeds 1..3 --set engine.train_iters=few
 mistake 'the runs of this folder do not vary it' --resume calm --set 'model.lr=1|2'
 mistake 'this folder has several runs' --evaluate calm
-mistake 'does not go with --seed' run.ini --seed 3 --seeds 1,2
+mistake '--seed and --seeds cannot be used together' run.ini --seed 3 --seeds 1,2
 mistake 'all values and seeds together make 1200 runs; expected at most 1000' run.ini --seeds 1..200 --set 'model.lr=1|2|3|4|5|6'
 echo '{"runs": [3]}' >kept.json
 mkdir -p broken && cp kept.json broken/grid.json

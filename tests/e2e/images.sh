@@ -33,7 +33,7 @@ weights=$PWD/first/checkpoints/step-60.safetensors
 again=(engine.train_iters=1 engine.valid_step=1 classifier.lr=0 "classifier.weights=$weights"
     'classifier.weights_names=classifier.* > *' classifier.weights_layout=plain)
 run again reweight_cifar "${again[@]}" "${small[@]}"
-grep -q "classifier: .*step-60.safetensors: 37 of 37 parameters and buffers are taken from the file" err out ||
+grep -q "classifier: .*step-60.safetensors: 37 of 37 parameters and buffers are loaded from the file" err out ||
     fail "nothing is said of the weights"
 expect "$(metric again classifier.valid.acc) > $(metric first classifier.valid.acc) - 0.1" # the statistics move once
 "$BETTY_RUN" "$examples/reweight_cifar.ini" --set classifier.weights=none.safetensors \

@@ -16,7 +16,7 @@ gpt2=(language.gpt2=true language.width=16 language.heads=2 language.layers=2 la
     language.tokenizer=words:64 language.weights_layout=gpt2
     language.weights="$BT_SOURCE_DIR/tests/nn/published/gpt2.safetensors")
 run gpt2 language engine.train_iters=1 engine.valid_step=1 language.lr=0 mixture.batch_size=4 language.batch_size=4 "${gpt2[@]}"
-grep -q "gpt2.safetensors: 28 of 28 parameters and buffers are taken" out err || fail "the weights are not taken"
+grep -q "gpt2.safetensors: 28 of 28 parameters and buffers are loaded" out err || fail "the weights are not taken"
 text=$("$BETTY_RUN" --evaluate gpt2 --sample "was a" --tokens 12)
 [[ $text == "was a "* ]] || fail "this does not go on from the text: $text"
 
@@ -29,7 +29,7 @@ refused() { # WORD OPTIONS
 refused "--sample needs --evaluate" "$BT_SOURCE_DIR/examples/language.ini" --sample x
 refused "--top needs" --evaluate model --top 3
 refused "has no token" --evaluate model --sample ""
-refused "draws no text" --evaluate model --sample x --level mixture
+refused "generates no text" --evaluate model --sample x --level mixture
 more=()
 for setting in "${gpt2[@]}" language.layers=1; do more+=(--set "$setting"); done
 refused "layers.1.self_attn.in_proj_bias >" "$BT_SOURCE_DIR/examples/language.ini" "${more[@]}"

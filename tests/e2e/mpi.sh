@@ -44,11 +44,11 @@ mpirun -n 2 "$BETTY_RUN" "$examples/reweight.ini" --set classifier.wrong=1 --out
 [ $? -eq 2 ] || fail "a wrong setting: another exit code"
 [ "$(grep -c 'betty-run: rank 0 of 2: .*wrong' err)" -eq 1 ] || fail "a wrong setting is not said once"
 mpirun -n 2 "$BETTY_RUN" "$examples/reweight.ini" --ranks 3 >out 2>err && fail "another number of ranks than of processes"
-grep -q 'ranks = 3, and 2 processes were started' err || fail "the message lacks the numbers"
+grep -q 'ranks = 3, but 2 processes were started' err || fail "the message lacks the numbers"
 for wrong in "--ranks 1" "--ranks all"; do
     # shellcheck disable=SC2086 # words
     mpirun -n 2 "$BETTY_RUN" "$examples/reweight.ini" $wrong >out 2>err && fail "$wrong: two processes are no ranks"
-    grep -q 'ranks = 1, and 2 processes were started' err || fail "$wrong: the message lacks the numbers"
+    grep -q 'ranks = 1, but 2 processes were started' err || fail "$wrong: the message lacks the numbers"
 done
 mpirun -n 1 "$BETTY_RUN" "$examples/reweight.ini" --output seeds : -n 1 "$BETTY_RUN" "$examples/reweight.ini" --output seeds \
     --seed 2 >out 2>err && fail "other settings on one rank"

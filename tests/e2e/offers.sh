@@ -80,7 +80,7 @@ grep -q 'none of these would fit: ' err || fail "not said"
 # a run that goes on has its settings; other mistakes have nothing to do with budgets
 "$BETTY_RUN" --resume run --set engine.memory_budget=1000 >out 2>err
 [ $? -eq 2 ] || fail "not 2 when resumed"
-grep -q 'memory_budget = 1000: the least plan' err || fail "another failure"
+grep -q 'memory_budget = 1000: the smallest plan' err || fail "another failure"
 grep -q 'would fit' err && fail "a run that goes on is offered other settings"
 "$BETTY_RUN" tight.ini --set engine.memory_budget=1GiB --set reweight.nonsense=1 >out 2>err
 [ $? -eq 2 ] || fail "not 2 for a key that is not there"

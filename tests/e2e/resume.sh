@@ -183,7 +183,7 @@ timeout 60 "$BETTY_RUN" run.ini --output stopped --quiet >/dev/null 2>err && fai
 grep -q 'the output folder stopped is in use by another run' err || fail "a folder in use: the message is another one"
 kill -TERM $process
 wait $process
-grep -q 'stopped: going on after step' going-on || fail "a run that goes on does not say so: $(cat going-on)"
+grep -q 'stopped: continuing after step' going-on || fail "a run that goes on does not say so: $(cat going-on)"
 
 # What cannot go on, or not like that.
 refuse() { # TEXT OPTIONS...
@@ -218,7 +218,7 @@ grep -q 'rises again' out && fail "cosine: a warning where nothing was planned: 
 cp -r killed-1-0 damaged
 printf X >>damaged/checkpoints/step-120.safetensors
 "$BETTY_RUN" run.ini --resume damaged >out 2>err || fail "a damaged checkpoint was not passed over"
-grep -q 'warning: damaged/checkpoints/step-120.safetensors is damaged: .*; going on from step [0-9]*$' out ||
+grep -q 'warning: damaged/checkpoints/step-120.safetensors is damaged: .*; continuing from step [0-9]*$' out ||
     fail "a damaged checkpoint was passed over without a word: $(cat out)"
 [ "$(tensors damaged)" = "$(tensors whole-1)" ] || fail "the tensors differ after a damaged checkpoint"
 exit 0

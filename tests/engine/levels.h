@@ -14,7 +14,7 @@ void levels_fill(bt_engine *engine, const bt_export *parts, void *user, const ch
 /* configure_train_data: one example, whose field x is 1. */
 bt_dataset *levels_one_row(bt_problem *self);
 
-#define EXPECT_OK(call) ck_assert_msg((call) == BT_OK, "%s: %s", #call, bt_error())
+#define EXPECT_OK(expression) ck_assert_msg((expression) == BT_OK, "%s: %s", #expression, bt_error())
 
 /* One run of all its steps; the test fails with the message. */
 void levels_run(bt_engine *engine);

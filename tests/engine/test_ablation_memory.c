@@ -134,9 +134,9 @@ START_TEST(measured_as_planned)
     bt_choice choice = {rows[r].level, rows[r].key, rows[r].part > 0 ? value : rows[r].value, "", "", true, 0, 0};
     snprintf(value, sizeof value, "%s%zu", rows[r].value, bytes);
     taken t = take_row(net, &choice, reference, why, sizeof why);
-    const char *least = strstr(why, "the least plan found needs ");
+    const char *least = strstr(why, "the smallest plan found needs ");
     if (!t.result && least) {
-        snprintf(value, sizeof value, "%s%s", rows[r].value, least + strlen("the least plan found needs "));
+        snprintf(value, sizeof value, "%s%s", rows[r].value, least + strlen("the smallest plan found needs "));
         value[strcspn(value + strlen(rows[r].value), "B") + strlen(rows[r].value)] = 0;
         drop(&t);
         t = take_row(net, &choice, reference, why, sizeof why);

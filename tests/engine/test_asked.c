@@ -167,14 +167,15 @@ START_TEST(wrong_questions)
     engine = levels_engine(&parts, NULL, LINKS);
     EXPECT_OK(bt_engine_setup(engine));
     ck_assert_int_eq(bt_engine_set(engine, "lower.lr", "1"), BT_ERROR_ARGUMENT);
-    expect_said(engine, "bt_engine_set: lower.lr cannot change once the engine is set up: set it before the first call "
-                        "that runs. What can: engine.train_iters, engine.valid_step, engine.early_stopping_tolerance, "
-                        "engine.log_step, engine.checkpoint_step, engine.checkpoint_minutes, engine.checkpoint_keep, "
-                        "PROBLEM.log_step");
+    expect_said(engine,
+                "bt_engine_set: lower.lr cannot change after the engine is set up: set it before the first call "
+                "that runs. These can change: engine.train_iters, engine.valid_step, engine.early_stopping_tolerance, "
+                "engine.log_step, engine.checkpoint_step, engine.checkpoint_minutes, engine.checkpoint_keep, "
+                "PROBLEM.log_step");
 
     engine = levels_engine(&parts, NULL, LINKS);
     ck_assert_int_eq(bt_hypergradient(bt_engine_problem(engine, "upper"), BT_ARRAY(room, 3)), BT_ERROR_SHAPE);
-    expect_said(engine, "bt_hypergradient: upper has 1 parameters, the result has room for 3");
+    expect_said(engine, "bt_hypergradient: upper has 1 parameters, but the result has room for 3");
 
     engine = levels_engine(&parts, NULL, LINKS);
     ck_assert_int_eq(bt_engine_print(engine, (bt_report)44, stdout), BT_ERROR_ARGUMENT);

@@ -108,9 +108,9 @@ static size_t refused(int net, const char *more, const char *key, size_t bytes)
     ck_assert_msg(bt_engine_setup(engine) == BT_ERROR_CONFIG, "%s = %zu fits:\n%s", key, bytes, more);
     ck_assert_uint_eq(engine->context.instance->arena_size, 0);
     ck_assert_ptr_null(engine->context.instance->arena);
-    const char *found = strstr(bt_error(), "the least plan found needs ");
+    const char *found = strstr(bt_error(), "the smallest plan found needs ");
     ck_assert_msg(found != NULL && strstr(bt_error(), key + strcspn(key, ".") + 1), "%s", bt_error());
-    size_t least = (size_t)strtoull(found + strlen("the least plan found needs "), NULL, 10);
+    size_t least = (size_t)strtoull(found + strlen("the smallest plan found needs "), NULL, 10);
     bt_engine_free(engine);
     bt_error_clear();
     return least;
@@ -321,7 +321,7 @@ START_TEST(checkpointing_on_one_level)
     ck_assert_int_eq(again(engine, "lower", false) + again(engine, "upper", false), 0);
     bt_engine_free(engine);
     snprintf(lines, sizeof lines, "%s\nlower.checkpointing = budget:1\n", methods[0]);
-    levels_expect_error(engine_of(0, lines), "checkpointing = budget:1", "the least plan found needs ", NULL);
+    levels_expect_error(engine_of(0, lines), "checkpointing = budget:1", "the smallest plan found needs ", NULL);
 }
 END_TEST
 

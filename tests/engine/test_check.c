@@ -299,7 +299,7 @@ START_TEST(against_the_closed_form)
     double length = sqrt(1 + 1 / (h[1] * h[1]));
     ck_assert_double_eq_tol(number(level, "cosine"), (1 + 1 / h[1]) / (sqrt(2) * length), 1e-9);
     ck_assert_double_eq_tol(number(level, "ratio"), sqrt(2) / length, 1e-9);
-    ck_assert_ptr_nonnull(strstr(verdict(result), "approximation: what must be exact agrees"));
+    ck_assert_ptr_nonnull(strstr(verdict(result), "approximation: the parts that must be exact agree"));
     json_decref(result);
 }
 END_TEST
@@ -337,17 +337,17 @@ static const struct {
      {"agrees, in direction and in length"},
      100,
      BT_OK},
-    {&upper, &lower, SOLVED, {"approximation: ", "lower, darts: H^-1 is taken for something simpler"}, 100, BT_OK},
+    {&upper, &lower, SOLVED, {"approximation: ", "lower, darts: H^-1 is replaced by something simpler"}, 100, BT_OK},
     {&upper,
      &lower,
      SOLVED "lower.type = cg\n",
-     {"approximation: ", "lower, cg: after 1 iterations x has cosine 0.7"},
+     {"approximation: ", "lower, cg: after 1 iterations, compared with a solution, x has cosine 0.7"},
      100,
      BT_OK},
     {&upper,
      &lower,
      "lower.lr = 0.01\nlower.unroll_steps = 9\nlower.type = cg\nlower.cg_iterations = 2\n",
-     {"approximation: ", "agrees; the lower levels are not solved", "more unroll_steps"},
+     {"approximation: ", "agree; the lower levels are not solved", "more unroll_steps"},
      2,
      BT_OK},
     {&upper,
@@ -365,13 +365,13 @@ static const struct {
     {&rootless,
      &lower,
      "",
-     {"DISAGREES: the gradient of the loss of upper by lower", "detaches values of lower.value"},
+     {"DISAGREES: the gradient of the loss of upper with respect to lower", "detaches values of lower.value"},
      1,
      BT_ERROR_NUMERIC},
     {&upper,
      &kinked,
      "",
-     {"undecided: a kink in the way: the product of lower with upper", "is not smooth here"},
+     {"undecided: there is a kink: the product of lower with upper", "is not smooth here"},
      1,
      BT_OK},
     {&upper,
@@ -383,15 +383,21 @@ static const struct {
     {&large,
      &lower,
      "engine.precision = fp32\n",
-     {"undecided: rounding: the gradient of the loss of upper by lower is not", "take precision = fp64"},
+     {"undecided: rounding: the gradient of the loss of upper with respect to lower does not match",
+      "set precision = fp64"},
      1,
      BT_OK},
     {&cancelling, &lower, "", {"undecided: rounding: ", "here: fewer unroll_steps"}, 1, BT_OK},
     {&upper, &once, "lower.product = finite\n", {"approximation: ", "lower: product = finite"}, 1, BT_OK},
     {&upper, &near, ITD, {"agrees, in direction and in length"}, 1, BT_OK},
     {&upper, &near_wrong, ITD, {"DISAGREES: the product of lower with upper", "twice has"}, 1, BT_ERROR_NUMERIC},
-    {&upper, &resting, ITD, {"undecided: a kink in the way: the retrained loss is not smooth"}, 1, BT_OK},
-    {&upper, &cubic, ROUGH, {"approximation: what must be exact agrees; lower: product = finite, by "}, 1, BT_OK},
+    {&upper, &resting, ITD, {"undecided: there is a kink: the retrained loss is not smooth"}, 1, BT_OK},
+    {&upper,
+     &cubic,
+     ROUGH,
+     {"approximation: the parts that must be exact agree; lower: product = finite, which "},
+     1,
+     BT_OK},
     {&upper, &cubic, ITD ROUGH, {"approximation: ", "lower: product = finite"}, 1, BT_OK},
     {&upper,
      &wrong_rule,
@@ -414,7 +420,7 @@ static const struct {
     {&upper,
      &lower,
      ITD "lower.itd_steps = 3\n",
-     {"approximation: ", "lower, itd: it goes back through the last steps only, at most 3"},
+     {"approximation: ", "lower, itd: it differentiates through the last steps only, at most 3"},
      1.5,
      BT_OK},
     {&upper, &halves, ITD PARTLY, {"approximation: ", "lower: hypergradients pass through meta_trainable"}, 2, BT_OK},
@@ -423,7 +429,7 @@ static const struct {
     {&upper,
      &kinked,
      ITD,
-     {"undecided: a kink in the way: the product of lower with upper", "is not smooth here"},
+     {"undecided: there is a kink: the product of lower with upper", "is not smooth here"},
      1,
      BT_OK},
     {&upper,
@@ -444,7 +450,7 @@ START_TEST(verdicts)
     for (int k = 0; k < 3 && verdict_cases[_i].words[k]; k++)
         ck_assert_msg(strstr(verdict(result), verdict_cases[_i].words[k]) != NULL, "%s", verdict(result));
     ck_assert_int_eq(status, verdict_cases[_i].status);
-    ck_assert_msg(status == BT_OK || strstr(bt_error(), "disagrees with differences"), "%s", bt_error());
+    ck_assert_msg(status == BT_OK || strstr(bt_error(), "disagrees with the differences"), "%s", bt_error());
     json_decref(result);
 }
 END_TEST
@@ -567,7 +573,7 @@ START_TEST(a_solution_above_steps_that_are_gone_back_through)
     bt_status status = check_chain("bottom.type = itd\nmiddle.unroll_steps = 1\n", "top", &result);
     ck_assert_msg(status == BT_OK, "%s: %s", bt_error(), verdict(result));
     ck_assert_msg(strstr(verdict(result), "middle has lower levels of its own") != NULL, "%s", verdict(result));
-    ck_assert_msg(strstr(verdict(result), "not solved where the inner loop ends") != NULL, "%s", verdict(result));
+    ck_assert_msg(strstr(verdict(result), "not solved at the end of the inner loop") != NULL, "%s", verdict(result));
     json_decref(result);
 }
 END_TEST

@@ -84,7 +84,7 @@ START_TEST(any_byte_altered)
         char before = data[at];
         data[at] = (char)(before ^ 1);
         put(files[_i], data, size);
-        int64_t step = resumed_step((resumable){0}, "", files[_i], "; going on from step 2", NOTHING);
+        int64_t step = resumed_step((resumable){0}, "", files[_i], "; continuing from step 2", NOTHING);
         ck_assert_msg(step == 2, "byte %zu of %s", at, files[_i]);
         data[at] = before;
     }
@@ -102,13 +102,13 @@ START_TEST(truncated)
     EXPECT_OK(bt_file_read(files[_i], &data, &size));
     for (size_t length = 0; length < size; length += 1 + size / 11) {
         put(files[_i], data, length);
-        ck_assert_int_eq(resumed_step((resumable){0}, "", files[_i], "going on from step 2", NOTHING), 2);
+        ck_assert_int_eq(resumed_step((resumable){0}, "", files[_i], "continuing from step 2", NOTHING), 2);
     }
     put(files[_i], data, size - 1);
-    ck_assert_int_eq(resumed_step((resumable){0}, "", files[_i], "going on from step 2", NOTHING), 2);
+    ck_assert_int_eq(resumed_step((resumable){0}, "", files[_i], "continuing from step 2", NOTHING), 2);
     bt_free(data);
     ck_assert_int_eq(unlink(files[1]), 0);
-    ck_assert_int_eq(resumed_step((resumable){0}, "", "step-3", "going on from step 2", NOTHING), 2);
+    ck_assert_int_eq(resumed_step((resumable){0}, "", "step-3", "continuing from step 2", NOTHING), 2);
 }
 END_TEST
 
@@ -119,7 +119,7 @@ START_TEST(nothing_to_go_on_from)
     put("run/checkpoints/step-2.json", "{}", 2);
     put("run/checkpoints/step-3.json", "{\"format\":", 10);
     ck_assert_int_eq(resumed_step((resumable){0}, "", "run holds no checkpoint that can be used: ",
-                                  "step-3.json is damaged: its content is not what was",
+                                  "step-3.json is damaged: its content has changed since it was",
                                   "step-2.json is damaged: its content", NOTHING),
                      -1);
     ck_assert_int_eq(rename("run/checkpoints", "run/other"), 0);
@@ -128,7 +128,7 @@ START_TEST(nothing_to_go_on_from)
     make_run("again");
     ck_assert_int_eq(rename("again/checkpoints", "run/checkpoints"), 0);
     put("run/metrics.jsonl", "", 0);
-    resumed_step((resumable){0}, "", "run/metrics.jsonl has 0 bytes, and had ", NOTHING);
+    resumed_step((resumable){0}, "", "run/metrics.jsonl has 0 bytes, but had ", NOTHING);
 }
 END_TEST
 
@@ -176,8 +176,8 @@ START_TEST(another_run)
                      "lower.optimizer was sgd, is adam", "lower.beta1 was not set, is 0.9",
                      "lower.momentum was 0.9, is not set", "; and 2 more", NOTHING),
         -1);
-    ck_assert_int_eq(resumed_step((resumable){.rows = 30}, "", "upper: ", "an epoch was 5 batches long, is 8", NOTHING),
-                     -1);
+    ck_assert_int_eq(
+        resumed_step((resumable){.rows = 30}, "", "upper: ", "an epoch was 5 batches long, and is now 8", NOTHING), -1);
     ck_assert_int_eq(resumed_step((resumable){.rows = 20}, "",
                                   "upper: ", "the field x holds other values, label holds other values", NOTHING),
                      -1);
@@ -228,7 +228,7 @@ START_TEST(another_problem)
     bt_engine *engine = levels_engine(&parts, NULL, "engine.train_iters = 2\n");
     ck_assert_int_eq(bt_engine_resume(engine, "run"), BT_ERROR_CONFIG);
     ck_assert_ptr_nonnull(
-        strstr(bt_error(), "step-3: the checkpoint is of the problems upper, lower, side; this run has alone"));
+        strstr(bt_error(), "step-3: the checkpoint is of the problems upper, lower, side, but this run has alone"));
     bt_engine_free(engine);
 }
 END_TEST
@@ -345,7 +345,7 @@ START_TEST(an_older_format)
     copy("step-3.safetensors", "run/checkpoints/step-3.safetensors");
     bt_engine *engine = linear_engine("");
     ck_assert_int_eq(bt_engine_resume(engine, "run"), BT_ERROR_FILE);
-    ck_assert_ptr_nonnull(strstr(bt_error(), "was written by version 0.1.0, in another format (`betty checkpoint 1`)"));
+    ck_assert_ptr_nonnull(strstr(bt_error(), "was written by version 0.1.0 in another format (`betty checkpoint 1`)"));
     const char *advice = strstr(bt_error(), "`weights = ");
     ck_assert(advice && sscanf(advice, "`weights = %127[^`]", path) == 1);
     ck_assert_ptr_nonnull(strstr(bt_error(), "`weights_layout = plain`, `weights_names = PROBLEM.* > *`"));
@@ -366,7 +366,7 @@ START_TEST(a_later_format)
     make_run("run");
     rewrite_record(files[0], "betty checkpoint 3", "betty checkpoint 30");
     ck_assert_int_eq(
-        resumed_step((resumable){0}, "", "format (`betty checkpoint 30`)", "going on from step 2", NOTHING), 2);
+        resumed_step((resumable){0}, "", "format (`betty checkpoint 30`)", "continuing from step 2", NOTHING), 2);
 }
 END_TEST
 
@@ -377,7 +377,7 @@ static const struct {
     {"\"steps\": ", "\"steps\": 0.", "upper, steps: "},
     {"\"steps\": ", "\"stepz\": ", "has no number steps, which this run needs"},
     {"\"steps\": ", "\"more\": 1, \"steps\": ", "numbers, but this run knows only"},
-    {"\"calls\": ", "\"calls\": 9", "calls: more than a meta-batch has"},
+    {"\"calls\": ", "\"calls\": 9", "calls: there are more than a meta-batch has"},
     {"\"ready.lower\": ", "\"ready.lower\": 1, \"x\": ", "upper, ready.lower: "},
     {"\"best\": \"", "\"best\": \"x", "the run, best: "},
     {"\"best\": \"", "\"best\": 1, \"x\": \"", "the run, best: "},
@@ -434,7 +434,7 @@ START_TEST(not_at_any_time)
     bt_problem *lower = bt_engine_problem(engine, "lower");
     int64_t number;
     ck_assert_int_eq(bt_state(lower, "late", &number, sizeof number), BT_ERROR_ARGUMENT);
-    ck_assert_ptr_nonnull(strstr(bt_error(), "lower, `late`: bt_state: it comes too late"));
+    ck_assert_ptr_nonnull(strstr(bt_error(), "lower, `late`: bt_state: too late"));
     bt_engine_free(engine);
 }
 END_TEST
@@ -485,7 +485,7 @@ START_TEST(no_such_place)
     put("file", "", 0);
     bt_engine *engine = resumable_engine(&world, "", "", NULL);
     ck_assert_int_eq(bt_engine_save(engine, "file/folder"), BT_ERROR_FILE);
-    ck_assert_str_eq(bt_error(), "the output folder file/folder cannot be made: Not a directory");
+    ck_assert_str_eq(bt_error(), "the output folder file/folder cannot be created: Not a directory");
     bt_engine_free(engine);
     bt_error_clear();
     ck_assert_int_eq(mkdir("folder", 0777), 0);

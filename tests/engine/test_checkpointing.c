@@ -221,7 +221,7 @@ typedef struct outcome {
 /* The number behind these words of the message. */
 static size_t named_least(void)
 {
-    static const char words[] = "the least plan found needs ";
+    static const char words[] = "the smallest plan found needs ";
     const char *found = strstr(bt_error(), words);
     ck_assert_msg(found != NULL, "%s", bt_error());
     size_t least = (size_t)strtoull(found + sizeof words - 1, NULL, 10);

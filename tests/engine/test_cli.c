@@ -147,7 +147,7 @@ START_TEST(mistakes)
         {{"a.ini", "--seeds", "3..1"}, "--seeds = 3..1: 3..1 ends before it begins"},
         {{"a.ini", "--seeds=1", "--seeds=2"}, "--seeds is given twice; put all seeds in one list: --seeds 1..3,10"},
         {{"a.ini", "--set", "a.b=1||2"}, "--set a.b = 1||2: one of the values is empty"},
-        {{"a.ini", "--set", "engine.seed=1|2"}, "--set engine.seed: several seeds are asked for by --seeds 1..3"},
+        {{"a.ini", "--set", "engine.seed=1|2"}, "--set engine.seed: use --seeds 1..3 for several seeds"},
         {{"a.ini", "--set", "a.b=1|2", "--set=a.b=3"}, "--set a.b is given twice, once with several values"},
         {{"a.ini", "--set", "a.b=1|2", "--set=A.b=3|4"}, "--set A.b is given twice, once with several values"},
         {{"a.ini", "--jobs", "2"}, "--jobs needs several runs: give --seeds, or --set with several values"},

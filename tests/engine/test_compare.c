@@ -136,8 +136,8 @@ START_TEST(no_runs)
         const char *folder, *why;
     } cases[] = {{"none", "cannot open the folder none: "},
                  {"a/config.ini", "a/config.ini is not a folder"},
-                 {"empty", "empty is no folder of a run: config.ini, which every run leaves, is missing"},
-                 {"several", "several holds several runs; name the folder of one"},
+                 {"empty", "empty is not the folder of a run: it has no config.ini, which every run writes"},
+                 {"several", "several holds several runs; name the subfolder of one"},
                  {"broken", "broken/config.ini:2"},
                  {"damaged", "damaged/checkpoints/step-3.json is damaged"}};
     two_runs();

@@ -199,10 +199,10 @@ START_TEST(schedulers)
                 "reweight.ini:2: [classifier] scheduler = step needs scheduler_step_size");
     expect_text("[classifier]\nscheduler = multistep\n",
                 "reweight.ini:2: [classifier] scheduler = multistep needs scheduler_milestones");
-    expect_text(
-        "[classifier]\nscheduler_milestones = 3, x\n",
-        "reweight.ini:2: [classifier] scheduler_milestones = 3, x: expected whole numbers, at least 0, by commas, "
-        "not more than 16");
+    expect_text("[classifier]\nscheduler_milestones = 3, x\n",
+                "reweight.ini:2: [classifier] scheduler_milestones = 3, x: expected whole numbers, at least 0, "
+                "separated by commas, "
+                "not more than 16");
     expect_text(
         "[classifier]\nscheduler = linear_warmup\n",
         "reweight.ini:2: [classifier] scheduler = linear_warmup: not supported: scheduler_warmup works with every "
@@ -338,7 +338,7 @@ START_TEST(refused_words)
     } cases[] = {
         {"classifier", "type = reinforce",
          "bt_mul(bt_detach(reward), log_probability); it needs no type of its own; use darts | cg"},
-        {"classifier", "precision = tf32", "needs no loss scale; use fp32 | fp64 | bf16 | fp16 | bf16-true"},
+        {"classifier", "precision = amp", "needs no loss scale; use fp32 | tf32 | fp64 | bf16 | fp16 | bf16-true"},
         {"engine", "precision = amp", "bf16 halves what a network holds"},
         {"engine", "device = gpu", "GPUs are used through CUDA; use auto | cpu | cuda"},
         {"engine", "logger_type = wandb", "wandb.log"},
@@ -390,8 +390,8 @@ END_TEST
 
 START_TEST(malformed_files)
 {
-    expect_text("[engine\n", "reweight.ini:1: expected [section], the ] is missing");
-    expect_text("[engine] x\n", "reweight.ini:1: after [section] nothing may follow, found `x`");
+    expect_text("[engine\n", "reweight.ini:1: expected [section], but the ] is missing");
+    expect_text("[engine] x\n", "reweight.ini:1: nothing may follow [section], found `x`");
     expect_text("[a.b.c]\n",
                 "reweight.ini:1: [a.b.c]: a section is a name of letters, digits, _ and -, or problem.group");
     expect_text("seed = 1\n", "reweight.ini:1: `seed` comes before the first [section]");
@@ -416,11 +416,10 @@ START_TEST(malformed_files)
     write_bytes("[engine]\nseed\0=1\n", 17);
     config = bt_config_new();
     ck_assert_int_eq(bt_config_read(config, path), BT_ERROR_FILE);
-    expect_error("reweight.ini: not a text file, it holds a zero byte");
+    expect_error("reweight.ini: not a text file: it contains a zero byte");
     write_bytes("\xff\xfe[\0e\0n\0g\0", 10);
     ck_assert_int_eq(bt_config_read(config, path), BT_ERROR_DATA);
-    expect_error(
-        "reweight.ini: the text is UTF-16; expected UTF-8: save it so, or turn it by iconv -f UTF-16 -t UTF-8");
+    expect_error("reweight.ini: the text is UTF-16; expected UTF-8: convert it with iconv -f UTF-16 -t UTF-8");
     ck_assert_int_eq(bt_config_read(config, "/nonexistent/x.ini"), BT_ERROR_FILE);
     expect_error("/nonexistent/x.ini: cannot be opened: No such file or directory");
     ck_assert_int_eq(bt_config_read(config, "/tmp"), BT_ERROR_FILE);
@@ -539,14 +538,15 @@ START_TEST(dependency_mistakes)
     expect_text("[dependencies]\nl2u = classifier > foo\n",
                 "reweight.ini:2: l2u: there is no problem `foo`; there are: reweight, classifier");
     expect_text("[dependencies]\nu2l = reweight >\n",
-                "reweight.ini:2: u2l: expected upper > lower, several by commas, found `reweight >`");
+                "reweight.ini:2: u2l: expected upper > lower, with commas between several, found `reweight >`");
     expect_text("[dependencies]\nu2l = reweight\n",
-                "reweight.ini:2: u2l: expected upper > lower, several by commas, found `reweight`");
-    expect_text("[dependencies]\nl2u = classifier > reweight > classifier\n",
-                "reweight.ini:2: l2u: expected lower > upper, several by commas, found `classifier > reweight > "
-                "classifier`");
+                "reweight.ini:2: u2l: expected upper > lower, with commas between several, found `reweight`");
+    expect_text(
+        "[dependencies]\nl2u = classifier > reweight > classifier\n",
+        "reweight.ini:2: l2u: expected lower > upper, with commas between several, found `classifier > reweight > "
+        "classifier`");
     expect_text("[dependencies]\nu2l = reweight > classifier,\n",
-                "reweight.ini:2: u2l: expected upper > lower, several by commas, found ``");
+                "reweight.ini:2: u2l: expected upper > lower, with commas between several, found ``");
     expect_text("[dependencies]\nu2l = reweight > reweight\n",
                 "reweight.ini:2: u2l: reweight > reweight: a problem cannot depend on itself");
     expect_text("[dependencies]\nu2l = reweight > classifier, classifier\n",
@@ -639,7 +639,7 @@ START_TEST(option_mistakes)
     bt_config_option_double(config, "classifier", "hidden", 100, 1, 10000, &real);
     expect_error("the code asks for [classifier] hidden twice, with different types");
     bt_config_option_int(config, "nobody", "hidden", 100, 1, 10000, &whole);
-    expect_error("the code asks for the key hidden of `nobody`, which is no problem");
+    expect_error("the code asks for the key hidden of `nobody`, which is not a problem");
     bt_config_option_int(config, "classifier", "cells", 0, 1, 10, &whole);
     expect_error("the code asks for [classifier] cells with the default 0 and the range 1 to 10");
     ck_assert_int_eq(bt_config_option_text(config, "classifier", "column", "", &text), BT_ERROR_ARGUMENT);
@@ -668,13 +668,14 @@ START_TEST(own_optimizers_bring_keys)
                                   clash = {.name = "mine", .hypers = {{"batch_size", 1, 0, 2, "", BT_HYPER_REAL}}};
     static const bt_method_def method = {.name = "unroll", .hypers = {{"steps", 1, 0, 9, "", BT_HYPER_WHOLE}}};
     bt_config_add_optimizer(config, &twice);
-    expect_error("optimizer sgd: there is one of that name already");
+    expect_error("optimizer sgd: there is already one of that name");
     bt_config_add_optimizer(config, &clash);
     expect_error("optimizer mine: its hyperparameter batch_size is a key that every problem has");
     bt_config_add_method(config, &method);
-    expect_error("method unroll: its hyperparameter steps would be the key unroll_steps, which every problem has");
+    expect_error(
+        "method unroll: its hyperparameter steps would be the key unroll_steps, which every problem already has");
     bt_config_add_problem(config, "engine");
-    expect_error("problem `engine`: a problem's name is its section: letters, digits, _ and -, but not engine or "
+    expect_error("problem `engine`: a problem's name is its section: use letters, digits, _ and -, but not engine or "
                  "dependencies");
     bt_config_add_problem(config, "a");
     bt_config_add_problem(config, "a");
@@ -684,7 +685,7 @@ START_TEST(own_optimizers_bring_keys)
     static const bt_method_def darts = {.name = "Darts"}, other = {.name = "dARTS"};
     bt_config_add_method(config, &darts);
     bt_config_add_method(config, &other);
-    expect_error("method dARTS: there is one of that name already");
+    expect_error("method dARTS: there is already a method of that name");
     bt_config_free(config);
 }
 END_TEST

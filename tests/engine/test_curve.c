@@ -168,7 +168,7 @@ END_TEST
 /* The error of a budget that cannot be met names the least: that is where the curve ends, or below. */
 START_TEST(ends_at_the_least)
 {
-    const char *name = "the least plan found needs ";
+    const char *name = "the smallest plan found needs ";
     bt_engine *engine = engine_of("lower.type = darts", "engine.memory_budget = 1");
     ck_assert_int_eq(bt_engine_setup(engine), BT_ERROR_CONFIG);
     const char *found = strstr(bt_error(), name);

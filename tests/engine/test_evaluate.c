@@ -226,7 +226,7 @@ START_TEST(refusals)
     refused(evaluate("model.width = 3\n", NULL, NULL), "model.value: was f64[2], is f64[3]");
     refused(evaluate("model.valid_batch_size = 3\n", NULL, "no/p.csv"), "no/p.csv cannot be written");
     ambiguous = true;
-    refused(evaluate("", NULL, "p.csv"), "two called `output`");
+    refused(evaluate("", NULL, "p.csv"), "two predictions are called `output`");
     ck_assert_int_ne(access("p.csv", F_OK), 0);
     ambiguous = false;
     ck_assert_int_eq(system("rm -r run/checkpoints"), 0);

@@ -258,9 +258,8 @@ START_TEST(of_nobody)
     engine = levels_engine(&alone, NULL, "model.batch_size = 3\n");
     bt_exporting what = {.folder = "run", .path = "m.onnx", .file = stderr};
     ck_assert_int_eq(bt_engine_export(engine, &what), BT_ERROR_CONFIG);
-    ck_assert_str_eq(bt_error(),
-                     "no step of the run calls bt_forward(model, ...), which would say what its network takes; "
-                     "NAME.safetensors takes its parameters alone");
+    ck_assert_str_eq(bt_error(), "no step of the run calls bt_forward(model, ...), which would show the network's "
+                                 "inputs; NAME.safetensors needs only its parameters");
     bt_error_clear();
     ck_assert_int_eq(bt_engine_export(NULL, &what), BT_ERROR_ARGUMENT);
     bt_error_clear();

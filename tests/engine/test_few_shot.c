@@ -384,7 +384,7 @@ START_TEST(mean_over_tasks)
     engine = levels_engine(&wrong, NULL,
                            "dependencies.u2l = meta > learner\ndependencies.l2u = learner > meta\n"
                            "learner.type = itd\n");
-    levels_expect_error(engine, "learner has batch_of = \"meta\": it cannot have configure_train_data", NULL);
+    levels_expect_error(engine, "learner has batch_of = \"meta\": it cannot also have configure_train_data", NULL);
 }
 END_TEST
 

@@ -138,7 +138,7 @@ START_TEST(refused)
 {
     s = 0.2;
     levels_expect_error(levels_engine(&separate, NULL, LINKS), "upper: its gradient is zero", "[lower] type = none",
-                        "constant", "take another type", NULL);
+                        "constant", "use another type", NULL);
     levels_expect_error(levels_engine(&separate, NULL, LINKS "lower.type = itd\nlower.itd_second_order = false\n"),
                         "upper: its gradient is zero", "[lower] itd_second_order = false", "as constants", NULL);
     levels_expect_error(levels_engine(&pair, NULL, "dependencies.u2l = upper > lower\n"),
@@ -188,7 +188,7 @@ START_TEST(checked)
     fclose(file);
     ck_assert_msg(status == BT_OK, "%s %s", bt_error(), text);
     ck_assert_msg(strstr(text, _i ? "agrees, in direction"
-                                  : "agrees; lower: type = none, its solution counts as a constant") != NULL,
+                                  : "agree; lower: type = none, its solution counts as a constant") != NULL,
                   "%s", text);
     ck_assert_msg(!strstr(text, "more unroll_steps"), "%s", text);
     free(text);

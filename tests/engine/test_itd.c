@@ -246,7 +246,7 @@ END_TEST
 START_TEST(states_that_cannot_be)
 {
     static const char *const cases[][3] = {
-        {"lower.itd_states = 6\n", "itd_states = 6", "has 5 steps"},
+        {"lower.itd_states = 6\n", "itd_states = 6", "has only 5 steps"},
         {"lower.itd_states = 2\nlower.itd_spacing = 2\n", "itd_states", "itd_spacing"}};
     definitions d;
     bt_export parts = define(&d, &r2);

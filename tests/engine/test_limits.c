@@ -155,7 +155,7 @@ START_TEST(operands_of_a_kernel)
             (bt_apply)(kernel ? &with_kernel : &without, NULL, in);
             bt_trace_end(&trace);
             if (kernel && count > BT_MAX_ITEMS)
-                ck_assert_msg(strstr(graph->message, "wide: a kernel can have 16 operands and 8 results at most") !=
+                ck_assert_msg(strstr(graph->message, "wide: a kernel can have at most 16 operands and 8 results") !=
                                   NULL,
                               "%s", graph->message);
             else

@@ -153,7 +153,7 @@ START_TEST(silence)
     const bt_metric_value metric[] = {{"loss", 1, NAN}};
     bt_progress_step(progress, 1);
     metrics_line(progress, 1, 10, metric, 1, true);
-    bt_progress_line(progress, BT_LINE_INFO, "nobody listens");
+    bt_progress_line(progress, BT_LINE_INFO, "nobody is listening");
     bt_progress_validation(progress, "net", 1, 2);
     bt_progress_free(progress);
     bt_progress_free(NULL);
@@ -237,7 +237,7 @@ START_TEST(wanted_folders)
     ck_assert_int_eq(bt_output_check("a/b/c"), BT_ERROR_CONFIG);
     bt_error_clear();
     ck_assert_int_eq(bt_output_make("a/b/c/summary.json/d", NULL, &output), BT_ERROR_FILE);
-    ck_assert_str_eq(bt_error(), "the output folder a/b/c/summary.json/d cannot be made: Not a directory");
+    ck_assert_str_eq(bt_error(), "the output folder a/b/c/summary.json/d cannot be created: Not a directory");
     bt_error_clear();
     ck_assert_int_eq(bt_output_make("", NULL, &output), BT_ERROR_CONFIG);
     ck_assert_int_ne(bt_output_make(NULL, NULL, NULL), BT_OK);

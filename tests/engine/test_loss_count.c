@@ -364,7 +364,7 @@ static const struct {
     bt_step_fn *loss;
     const char *message;
 } mistakes[] = {{twice, "called twice"},
-                {late, "called behind a bt_metric"},
+                {late, "called after a bt_metric"},
                 {of_rows, "shape [2]"},
                 {of_parameters, "`value`, which changes in training"},
                 {of_null, "NULL"}};

@@ -316,7 +316,7 @@ START_TEST(records)
               anonymous = {.abi = BT_ABI, .problems = {&nameless}};
     char found[40], due[40];
     snprintf(found, sizeof found, "interface %d,", BT_ABI + 1);
-    snprintf(due, sizeof due, "has %d:", BT_ABI);
+    snprintf(due, sizeof due, "has interface %d:", BT_ABI);
     old.abi = BT_ABI + 1;
     expect_words(levels_engine(&old, NULL, ""), (const char *const[]){found, due}, 2);
     bt_error_clear();

@@ -288,7 +288,7 @@ END_TEST
 START_TEST(does_not_fit)
 {
     levels_expect_error(engine_of(&levels, "", 5, 1),
-                        "lower.0: batch_norm: a batch of 12 rows does not divide into 5 groups (batch_norm_groups)",
+                        "lower.0: batch_norm: a batch of 12 rows cannot be divided into 5 groups (batch_norm_groups)",
                         NULL);
     levels_expect_error(engine_of(&levels, "lower.drop_last = false\n", 4, 1), "a batch of 2 rows", "4 groups",
                         "drop_last = true", NULL);

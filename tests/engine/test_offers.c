@@ -62,9 +62,9 @@ static size_t least_of(const char *more)
     bt_engine *engine = bt_engine_new();
     EXPECT_OK(load(NULL, engine));
     ck_assert_int_eq(bt_engine_setup(engine), BT_ERROR_CONFIG);
-    const char *found = strstr(bt_error(), "the least plan found needs ");
+    const char *found = strstr(bt_error(), "the smallest plan found needs ");
     ck_assert_msg(found != NULL, "%s", bt_error());
-    const size_t least = (size_t)strtoull(found + strlen("the least plan found needs "), NULL, 10);
+    const size_t least = (size_t)strtoull(found + strlen("the smallest plan found needs "), NULL, 10);
     bt_engine_free(engine);
     bt_error_clear();
     return least;
@@ -81,7 +81,7 @@ static bt_text offered(const char *more, size_t budget)
     ck_assert_int_eq(bt_engine_setup(engine), BT_ERROR_CONFIG);
     bt_offers *offers = bt_offers_new(engine);
     ck_assert_ptr_nonnull(offers);
-    ck_assert_ptr_nonnull(strstr(bt_error(), "the least plan found needs "));
+    ck_assert_ptr_nonnull(strstr(bt_error(), "the smallest plan found needs "));
     ck_assert_ptr_null(engine->context.instance->arena);
     bt_engine_free(engine);
     bt_error_clear();

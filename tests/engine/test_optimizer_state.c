@@ -213,7 +213,7 @@ END_TEST
 START_TEST(codes_are_smaller)
 {
     levels_expect_error(unrolled("lower.type = darts\nlower.optimizer = adam8bit\n"), "[lower] optimizer_state",
-                        "codes of 8 bits already", NULL);
+                        "already keeps its state in 8-bit codes", NULL);
     levels_expect_error(unrolled("engine.precision = fp64\n"), "[lower] optimizer_state", "the state is fp64", NULL);
 }
 END_TEST

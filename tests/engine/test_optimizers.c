@@ -91,18 +91,18 @@ static const struct {
     {"lower.optimizer = rmsprop\nlower.momentum = 0.5\nlower.centered = true\n", 3 * LIKE, 7, NULL},
     {"lower.optimizer = rmsprop\n", LIKE, 7, NULL},
     {"lower.optimizer = adagrad\n", LIKE, 7, NULL},
-    {"lower.optimizer = lion\n", LIKE, 6, "that is 0 everywhere here"},
+    {"lower.optimizer = lion\n", LIKE, 6, "which is 0 everywhere here"},
     {"lower.optimizer = radam\nlower.beta2 = 0.8\n", 2 * LIKE, 7, NULL},
     {"lower.optimizer = nadam\n", 2 * LIKE + 2 * 64, 8, NULL},
     {"lower.optimizer = adafactor\n", 320 + 256 + 256, 8, "mixes the elements of the gradient"},
     {"lower.optimizer = lamb\n", 2 * LIKE, 7, "mixes the elements of the gradient"},
     {"lower.optimizer = adam8bit\n", 2 * (CODES + SCALES), 7, NULL},
     {"lower.optimizer = adamw8bit\n", 2 * (CODES + SCALES), 7, NULL},
-    {"lower.optimizer = lion8bit\n", CODES + SCALES, 6, "that is 0 everywhere here"},
+    {"lower.optimizer = lion8bit\n", CODES + SCALES, 6, "which is 0 everywhere here"},
     {"lower.optimizer = sgd\nlower.lr = 0.1\nlower.momentum = 0.9\n" BF16, HALF, 6, NULL},
     {"lower.optimizer = adam\n" BF16, 2 * HALF, 7, NULL},
     {"lower.optimizer = adamw\nlower.amsgrad = true\n" BF16, 3 * HALF, 7, NULL},
-    {"lower.optimizer = lion\n" BF16, HALF, 6, "that is 0 everywhere here"},
+    {"lower.optimizer = lion\n" BF16, HALF, 6, "which is 0 everywhere here"},
     {"lower.optimizer = adafactor\n" BF16, 192 + 128 + 128, 8, "mixes the elements of the gradient"},
 };
 enum { COUNT = sizeof optimizers / sizeof *optimizers };
@@ -269,7 +269,7 @@ START_TEST(adafactor_is_told_one_rate)
     levels_expect_error(engine_of("lower.optimizer = adafactor\nlower.lr = 0.1\n"), "lr is 0.1", "relative_step", NULL);
     levels_expect_error(engine_of("lower.optimizer = adafactor\nlower.relative_step = false\nlower.lr = 0.1\n"
                                   "lower.warmup_init = true\n"),
-                        "warmup_init is a part of relative_step = true", NULL);
+                        "warmup_init works only with relative_step = true", NULL);
     bt_engine *engine = engine_of("lower.optimizer = adafactor\nlower.relative_step = false\nlower.lr = 0.1\n");
     levels_run(engine);
     bt_engine_free(engine);

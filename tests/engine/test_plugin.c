@@ -265,7 +265,7 @@ START_TEST(surroundings)
     expect_failure("four.c", BT_ERROR_FILE, "no folder for compiled problems: set HOME or XDG_CACHE_HOME");
     put_back("HOME", home);
     setenv("XDG_CACHE_HOME", wrapper, 1); /* a file */
-    expect_failure("four.c", BT_ERROR_FILE, "/wrapper/betty cannot be made: Not a directory");
+    expect_failure("four.c", BT_ERROR_FILE, "/wrapper/betty cannot be created: Not a directory");
     setenv("XDG_CACHE_HOME", cache, 1);
     setenv("CC", "cc a b c d e f g h i j k l m n o p q r s t u v w x y z 1 2 3 4 5 6 7 8 9", 1);
     expect_failure("four.c", BT_ERROR_CONFIG, "CC has too many words: cc a b c");
@@ -297,7 +297,8 @@ START_TEST(built_in_problems)
                                  "reweight, logistic_hpo, or the path of a .c file");
     bt_error_clear();
     ck_assert_int_eq(bt_plugin_open("own.cpp", folder, builtins, &plugin, &parts), BT_ERROR_CONFIG);
-    ck_assert_ptr_nonnull(strstr(bt_error(), "own.cpp: problems that are compiled when a run starts are .c files"));
+    ck_assert_ptr_nonnull(
+        strstr(bt_error(), "own.cpp: problems that are compiled at the start of a run must be .c files"));
     bt_error_clear();
     ck_assert_int_ne(bt_plugin_open(NULL, NULL, NULL, NULL, NULL), BT_OK);
     bt_plugin_close(NULL);

@@ -246,7 +246,8 @@ START_TEST(what_fp16_does_not_go_with)
                         "[lower] product_precision", "precision = fp16", NULL);
     levels_expect_error(two_nets_engine("fp32", "fp16", "lower.product_precision = level\n"),
                         "[lower] product_precision", "with a scale of their own", NULL);
-    levels_expect_error(two_nets_engine("fp32", "bf16", "lower.fp16 = true\n"), "[lower] fp16", "says otherwise", NULL);
+    levels_expect_error(two_nets_engine("fp32", "bf16", "lower.fp16 = true\n"), "[lower] fp16",
+                        "contradicts `precision`", NULL);
 }
 END_TEST
 

@@ -325,9 +325,9 @@ LOWER(without_projection, quadratic, .condition = no_projection);
 START_TEST(mistakes)
 {
     now = given;
-    levels_expect_error(engine_of(&learns_lambda, &without_size, ""), "size of the step", NULL);
+    levels_expect_error(engine_of(&learns_lambda, &without_size, ""), "step size", NULL);
     levels_expect_error(engine_of(&learns_lambda, &without_scalar, ""), "must be a scalar", "[2]", NULL);
-    levels_expect_error(engine_of(&learns_lambda, &without_projection, ""), "a projection are needed", NULL);
+    levels_expect_error(engine_of(&learns_lambda, &without_projection, ""), "the projection must not be NULL", NULL);
 }
 END_TEST
 
@@ -338,15 +338,16 @@ static const struct {
     const char *settings, *said; /* NULL: nothing */
 } starts[] = {
     {&projected, "",
-     "lower: type = darts takes it for solved where the gradient of its loss is 0, and leaves out what "
-     "its steps do besides: param_callback; say by a condition"},
-    {&projected, "lower.type = cg\n", "besides: param_callback;"},
-    {&still, "lower.type = penalty\n", "besides: grad_callback;"},
-    {&idle, "", "besides: param_callback, grad_callback;"},
-    {&free_lower, "lower.gradient_clipping = 2\n", "besides: gradient_clipping (where it still acts"},
-    {&free_lower, "lower.gradient_clipping_value = 2\n", "besides: gradient_clipping_value"},
+     "lower: type = darts assumes that the gradient of its loss is 0 at its solution, and leaves out these parts of "
+     "its steps: param_callback; state what holds"},
+    {&projected, "lower.type = cg\n", "of its steps: param_callback;"},
+    {&still, "lower.type = penalty\n", "of its steps: grad_callback;"},
+    {&idle, "", "of its steps: param_callback, grad_callback;"},
+    {&free_lower, "lower.gradient_clipping = 2\n", "of its steps: gradient_clipping (where it still acts"},
+    {&free_lower, "lower.gradient_clipping_value = 2\n", "of its steps: gradient_clipping_value"},
     {&free_lower, "lower.type = sama\nlower.gradient_clipping_value = 2\n", NULL}, /* its slope has it */
-    {&free_lower, "lower.type = cg\nlower.weight_decay = 0.1\n", "besides: weight_decay (in the loss it is seen);"},
+    {&free_lower, "lower.type = cg\nlower.weight_decay = 0.1\n",
+     "of its steps: weight_decay (as a term of the loss it is included);"},
     {&free_lower, "lower.weight_decay = 0.1\n", NULL}, /* darts has no H that it could be missing in */
     {&free_lower, "", NULL},
     {&solved, "", NULL},
@@ -379,13 +380,13 @@ static const struct {
      &learns_lambda,
      &projected,
      "lower.type = cg\nlower.unroll_steps = 30\n",
-     {"DISAGREES: lower: type = cg takes it for solved", "made by param_callback, too"},
+     {"DISAGREES: lower: type = cg assumes that", "also depend on param_callback"},
      BT_ERROR_NUMERIC},
     {&given,
      &learns_lambda,
      &projected,
      "lower.type = neumann\nlower.unroll_steps = 3000\n",
-     {"its length is 1: ", "made by param_callback, too"},
+     {"the gradient's length is 1: ", "also depend on param_callback"},
      BT_ERROR_NUMERIC},
     {&given,
      &learns_lambda,
@@ -427,31 +428,31 @@ static const struct {
      &learns_lambda,
      &still,
      "lower.type = cg\nlower.cg_iterations = 4\nlower.unroll_steps = 300\n",
-     {"DISAGREES", "made by grad_callback, too"},
+     {"DISAGREES", "also depend on grad_callback"},
      BT_ERROR_NUMERIC},
     {&given,
      &learns_lambda,
      &free_lower,
      "lower.gradient_clipping = 0.1\nlower.unroll_steps = 5\n",
-     {"DISAGREES", "made by gradient_clipping, too"},
+     {"DISAGREES", "also depend on gradient_clipping"},
      BT_ERROR_NUMERIC},
     {&given,
      &learns_lambda,
      &free_lower,
      "lower.gradient_clipping_value = 0.1\nlower.unroll_steps = 5\n",
-     {"DISAGREES", "made by gradient_clipping_value, too"},
+     {"DISAGREES", "also depend on gradient_clipping_value"},
      BT_ERROR_NUMERIC},
     {&given,
      &learns_lambda,
      &free_lower,
      "lower.type = cg\nlower.weight_decay = 1\nlower.unroll_steps = 80\n",
-     {"DISAGREES", "made by weight_decay, too"},
+     {"DISAGREES", "also depend on weight_decay"},
      BT_ERROR_NUMERIC},
     {&sparse,
      &learns_strength,
      &kinked,
      "lower.type = cg\nlower.cg_iterations = 4\nlower.unroll_steps = 30\n",
-     {"DISAGREES: lower: type = cg", "to and fro over a kink of the loss, as of abs"},
+     {"DISAGREES: lower: type = cg", "back and forth over a kink of the loss, as of abs"},
      BT_ERROR_NUMERIC},
     {&sparse,
      &learns_strength,
@@ -482,7 +483,7 @@ static const struct {
      &learns_lambda,
      &idle,
      "lower.unroll_steps = 300\nlower.gradient_clipping = 5\n",
-     {"approximation: ", "H^-1 is taken for something simpler"},
+     {"approximation: ", "H^-1 is replaced by something simpler"},
      BT_OK},
 };
 enum { CHECKS = sizeof checks / sizeof *checks };

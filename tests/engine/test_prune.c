@@ -128,7 +128,7 @@ START_TEST(the_plan_says_so)
     ck_assert(engine && file);
     EXPECT_OK(bt_engine_print(engine, BT_PLAN, file));
     fclose(file);
-    ck_assert_msg(strstr(text, "0.9  of the weights in the end, which saves nothing while training") != NULL, "%s",
+    ck_assert_msg(strstr(text, "0.9  of the weights at the end, which saves no memory during training") != NULL, "%s",
                   text);
     free(text);
     bt_engine_free(engine);

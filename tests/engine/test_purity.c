@@ -201,16 +201,16 @@ START_TEST(batches)
     static const struct {
         int changed;
         const char *how, *words;
-    } cases[] = {{1, "value", "batch 1 is another: element 1 of the field x was 2, is 2.5"},
-                 {2, "value", "batch 2 is another: element 1 of the field x was 2, is 2.5"},
-                 {9, "value", "batch 9 is another: element 1 of the field x was 2, is 2.5"},
-                 {1, "shape", "batch 1 is another: it has other fields, dtypes or shapes"},
-                 {1, "name", "batch 1 is another: it has other fields, dtypes or shapes"}};
+    } cases[] = {{1, "value", "batch 1, made again, is different: element 1 of the field x was 2, and is now 2.5"},
+                 {2, "value", "batch 2, made again, is different: element 1 of the field x was 2, and is now 2.5"},
+                 {9, "value", "batch 9, made again, is different: element 1 of the field x was 2, and is now 2.5"},
+                 {1, "shape", "batch 1, made again, is different: it has other fields, dtypes or shapes"},
+                 {1, "name", "batch 1, made again, is different: it has other fields, dtypes or shapes"}};
     bt_engine *engine = engine_of(NONE);
     world.changed = cases[_i].changed;
     world.how = cases[_i].how;
-    levels_expect_error(engine, ": get_batch is not pure: made again, ", cases[_i].words,
-                        "bt_host_uniform(bt_seed(self)", NULL);
+    levels_expect_error(engine, ": get_batch is not pure: batch ", cases[_i].words, "bt_host_uniform(bt_seed(self)",
+                        NULL);
 }
 END_TEST
 
@@ -219,7 +219,7 @@ START_TEST(batches_have_no_end)
     bt_engine *engine = engine_of(NONE);
     world.changed = 5;
     world.how = "end";
-    levels_expect_error(engine, "lower, get_batch: it returned BT_DONE for batch 5: its batches have no end",
+    levels_expect_error(engine, "lower, get_batch: it returned BT_DONE for batch 5, but its batches must not end",
                         "valid_batches", NULL);
 }
 END_TEST

@@ -216,8 +216,9 @@ END_TEST
 START_TEST(steps_that_are_not_there)
 {
     static const char *const types[] = {"lower.type = itd\n", "lower.type = sama\n"};
-    static const char *const said[] = {"goes back through the steps that lower has made since the last step of upper",
-                                       "needs the last update of lower (type = sama), but it has not made one"};
+    static const char *const said[] = {
+        "differentiates through the steps that lower has made since the last step of upper",
+        "needs the last update of lower (type = sama), but it has not made one"};
     double asked_for[PARAMS];
     char settings[300];
     snprintf(settings, sizeof settings, "upper.optimizer = sgd\nlower.unroll_steps = 2\n%s", types[_i]);
@@ -309,7 +310,7 @@ static bt_dataset *busy_rows(bt_problem *self)
 
 static void expect_busy(bt_engine *engine)
 {
-    ck_assert_msg(strstr(bt_error(), "bt_engine_run: the engine is running already"), "%s", bt_error());
+    ck_assert_msg(strstr(bt_error(), "bt_engine_run: the engine is running"), "%s", bt_error());
     bt_error_clear();
     ck_assert_int_eq(bt_engine_steps(engine), 0);
     busy = NULL;

@@ -175,7 +175,7 @@ static void refused(bt_status status, const char *word)
 
 START_TEST(what_cannot_be)
 {
-    refused(ask("", (bt_sampling){.text = "", .tokens = 1}), "no token");
+    refused(ask("", (bt_sampling){.text = "", .tokens = 1}), "no tokens");
     refused(ask("", (bt_sampling){.text = "a", .tokens = -1}), "tokens");
     refused(ask("", (bt_sampling){.text = "a", .tokens = 1, .temperature = -1}), "temperature");
     table[1][2] = NAN;
@@ -207,7 +207,7 @@ START_TEST(of_a_run)
     EXPECT_OK(of_run("model"));
     refused(of_run("other"), "no such level");
     draws = false;
-    refused(of_run(NULL), "no level of the run draws text");
+    refused(of_run(NULL), "no level of the run generates text");
 }
 END_TEST
 

@@ -153,7 +153,7 @@ START_TEST(every_product)
              cases[_i % CASES].settings, products[_i / CASES]);
     bool clips = strstr(settings, "clipping") != NULL; /* which cg does not see, and which acts here */
     expect(settings, clips ? BT_ERROR_NUMERIC : BT_OK,
-           clips ? "they are made by gradient_clipping, too" : "what must be exact agrees");
+           clips ? "they also depend on gradient_clipping" : "the parts that must be exact agree");
 }
 END_TEST
 

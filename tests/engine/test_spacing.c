@@ -63,9 +63,9 @@ static size_t refused(const char *spacing, int key, size_t budget)
     bt_engine *engine = engine_of(spacing, key, budget, "");
     size_t least = 0;
     if (bt_engine_setup(engine) != BT_OK) {
-        const char *found = strstr(bt_error(), "the least plan found needs ");
+        const char *found = strstr(bt_error(), "the smallest plan found needs ");
         ck_assert_msg(found && strstr(bt_error(), "memory_budget = "), "%s", bt_error());
-        least = (size_t)strtoull(found + strlen("the least plan found needs "), NULL, 10);
+        least = (size_t)strtoull(found + strlen("the smallest plan found needs "), NULL, 10);
         ck_assert_uint_eq(engine->context.proposal.over,
                           least - budget); /* what is missing, all that is kept counted */
         ck_assert_ptr_null(engine->context.instance->arena);
@@ -182,7 +182,7 @@ START_TEST(what_the_plan_says)
     FILE *file = fmemopen(text, sizeof text - 1, "w");
     EXPECT_OK(bt_engine_print(engine, BT_PLAN, file));
     fclose(file);
-    snprintf(due, sizeof due, "the state is kept once in %lld steps of the inner loop", (long long)spacing_of(engine));
+    snprintf(due, sizeof due, "the state is saved every %lld steps of the inner loop", (long long)spacing_of(engine));
     ck_assert_msg(strstr(text, due) != NULL, "%s", text);
     json_t *plan = bt_plan_json(engine), *level = json_array_get(json_object_get(plan, "levels"), 1);
     ck_assert_int_eq(json_integer_value(json_object_get(level, "spacing")), spacing_of(engine));

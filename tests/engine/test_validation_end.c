@@ -71,8 +71,9 @@ static void upper_ends(bt_problem *self)
 {
     look(self, 0);
     seen.status = bt_hypergradient(self, BT_ARRAY(&seen.gradient, 1));
-    seen.said = strstr(bt_error(), "goes back through the steps that lower has made since the last step of upper") &&
-                strstr(bt_error(), "there are none");
+    seen.said =
+        strstr(bt_error(), "differentiates through the steps that lower has made since the last step of upper") &&
+        strstr(bt_error(), "there are none");
     bt_error_clear();
 }
 
@@ -190,7 +191,7 @@ static bt_tensor *top_step(bt_problem *self, const bt_batch *batch)
 static void top_ends(bt_problem *self)
 {
     seen.status = bt_hypergradient(self, BT_ARRAY(&seen.gradient, 1));
-    seen.said = strstr(bt_error(), "goes back through the steps that mid has made since the last step of top");
+    seen.said = strstr(bt_error(), "differentiates through the steps that mid has made since the last step of top");
     bt_error_clear();
 }
 

@@ -200,8 +200,8 @@ START_TEST(wrong_questions_harm_nothing)
     } cases[] = {
         {"lower.v", BT_ARRAY(w, SIZE), BT_ERROR_ARGUMENT, "no variable `lower.v`; did you mean `lower.w`?"},
         {NULL, BT_ARRAY(w, SIZE), BT_ERROR_ARGUMENT, "the name is NULL"},
-        {"lower.w", BT_ARRAY(w, 2), BT_ERROR_SHAPE, "lower.w is f64[3]; the array is f64[2]"},
-        {"lower.w", {.dtype = BT_F64, .rank = 1, .dims = {SIZE}}, BT_ERROR_ARGUMENT, "an array is needed"},
+        {"lower.w", BT_ARRAY(w, 2), BT_ERROR_SHAPE, "lower.w is f64[3], but the array is f64[2]"},
+        {"lower.w", {.dtype = BT_F64, .rank = 1, .dims = {SIZE}}, BT_ERROR_ARGUMENT, "the array is NULL"},
         {"upper:gradient", BT_ARRAY(w, 2), BT_ERROR_SHAPE, "has room for 2"},
         {"upper:x.lower", BT_ARRAY(w, SIZE), BT_ERROR_ARGUMENT, "has no x"},
         {"lower:x.upper", BT_ARRAY(w, SIZE), BT_ERROR_ARGUMENT, "no hypergradient of lower goes through upper"},

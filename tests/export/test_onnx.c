@@ -184,10 +184,10 @@ START_TEST(what_has_no_equal)
 {
     expect_refused(noise, "random");
     expect_refused(solved,
-                   "x.onnx: 0: the op `solve` has no equal in ONNX; NAME.safetensors takes the parameters alone");
-    expect_refused(mean_of_batch, "x.onnx: 0: `constant` depends on how many examples a batch has");
-    expect_refused(one_more, "0: `pad` depends on how many examples a batch has");
-    expect_refused(count, "depends on how many examples a batch has");
+                   "x.onnx: 0: the op `solve` has no equivalent in ONNX; NAME.safetensors saves the parameters alone");
+    expect_refused(mean_of_batch, "x.onnx: 0: `constant` depends on the number of examples in a batch");
+    expect_refused(one_more, "0: `pad` depends on the number of examples in a batch");
+    expect_refused(count, "depends on the number of examples in a batch");
 }
 END_TEST
 

@@ -5,10 +5,10 @@
  *
  * FAKE_CUBLASLT=absent: it cannot be used. */
 #include "cublasLt.h"
+#include "cut.h"
 #include "fake.h"
 
 #include "base/half.h"
-#include <math.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -209,6 +209,8 @@ static bool supported(const problem *p)
         return false;
     if (p->desc.compute == CUBLAS_COMPUTE_64F)
         return p->desc.scale == CUDA_R_64F && a == CUDA_R_64F && d == a && p->desc.finish == CUBLASLT_EPILOGUE_DEFAULT;
+    if (p->desc.compute == CUBLAS_COMPUTE_32F_FAST_TF32)
+        return p->desc.scale == CUDA_R_32F && a == CUDA_R_32F && d == a;
     return p->desc.compute == CUBLAS_COMPUTE_32F && p->desc.scale == CUDA_R_32F && (half || a == CUDA_R_32F) &&
            (d == a || d == CUDA_R_32F);
 }
@@ -403,21 +405,13 @@ static void put(cudaDataType_t type, char *data, int64_t at, double x)
     }
 }
 
-/* To so many bits. */
-static double cut(double x, int bits)
-{
-    int exponent;
-    const double part = frexp(x, &exponent);
-    return isfinite(x) ? ldexp(rint(ldexp(part, bits)), exponent - bits) : x;
-}
-
 /* The lines that are multiplied, one after the other, k numbers each: rows of op(A), columns of op(B). */
 static double *lines_of(const task *t, int which, int64_t number)
 {
     const layout *l = &t->p.of[which];
     const bool along = (which == A) == (t->p.desc.turned[which] == CUBLAS_OP_T); /* a line is a column */
     const int64_t lines = (int64_t)(along ? l->columns : l->rows), k = (int64_t)(along ? l->rows : l->columns);
-    const int bits = !t->algo.coarse ? 0 : l->type == CUDA_R_64F ? 24 : l->type == CUDA_R_32F ? 11 : 0;
+    const int bits = !t->algo.coarse ? 0 : l->type == CUDA_R_64F ? 24 : l->type == CUDA_R_32F ? FAKE_TF32 : 0;
     double *to = malloc(sizeof *to * (size_t)(lines * k));
     if (!to)
         abort();
@@ -425,7 +419,7 @@ static double *lines_of(const task *t, int which, int64_t number)
         for (int64_t q = 0; q < k; q++) {
             const double x =
                 number_at(l->type, t->at[which], number * l->step + (along ? i * l->ld + q : q * l->ld + i));
-            to[i * k + q] = bits ? cut(x, bits) : x;
+            to[i * k + q] = bits ? fake_cut(x, bits) : x;
         }
     return to;
 }
@@ -440,7 +434,7 @@ static double sum_of(const task *t, const double *x, const double *y, int64_t co
         wide += x[q] * y[q];
     for (int64_t q = 0; q < count && t->p.desc.scale != CUDA_R_64F; q++) {
         narrow += (float)(x[q] * y[q]);
-        narrow = rounds ? (float)cut((double)narrow, 11) : narrow;
+        narrow = rounds ? (float)fake_cut((double)narrow, 11) : narrow;
     }
     return t->p.desc.scale == CUDA_R_64F ? wide : (double)narrow;
 }

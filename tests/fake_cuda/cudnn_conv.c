@@ -1,6 +1,7 @@
 /* tests/fake_cuda/cudnn_conv.c: the engines, and convolutions by plain loops. Engines that a plan should not have
- * compute something else. */
+ * compute something else. Tensor cores round what they multiply of f32 to 11 bits. */
 #include "cudnn_inside.h"
+#include "cut.h"
 
 #include "base/half.h"
 #include "fake.h"
@@ -100,6 +101,13 @@ typedef struct task {
     int64_t workspace_size;
 } task;
 
+/* What is multiplied. */
+static double factor_at(const task *t, const fake_tensor *of, const char *data, int64_t at)
+{
+    const double x = number_at(of, data, at);
+    return t->notes & NOTE(TENSOR_CORE) && of->type == CUDNN_DATA_FLOAT ? fake_cut(x, FAKE_TF32) : x;
+}
+
 /* The input's row (or column) that output place `o` sees through the window's place `k`; -1: none. */
 static int64_t seen(const fake_conv *c, int axis, int64_t o, int64_t k)
 {
@@ -129,17 +137,17 @@ static void visit(const task *t, double *sums, visitor *each)
 
 static void to_y(const task *t, double *sums, int64_t x, int64_t w, int64_t y)
 {
-    sums[y] += number_at(&t->conv.x, t->x, x) * number_at(&t->conv.w, t->w, w);
+    sums[y] += factor_at(t, &t->conv.x, t->x, x) * factor_at(t, &t->conv.w, t->w, w);
 }
 
 static void to_x(const task *t, double *sums, int64_t x, int64_t w, int64_t y)
 {
-    sums[x] += number_at(&t->conv.y, t->y, y) * number_at(&t->conv.w, t->w, w);
+    sums[x] += factor_at(t, &t->conv.y, t->y, y) * factor_at(t, &t->conv.w, t->w, w);
 }
 
 static void to_w(const task *t, double *sums, int64_t x, int64_t w, int64_t y)
 {
-    sums[w] += number_at(&t->conv.y, t->y, y) * number_at(&t->conv.x, t->x, x);
+    sums[w] += factor_at(t, &t->conv.y, t->y, y) * factor_at(t, &t->conv.x, t->x, x);
 }
 
 static void convolve(const void *args)
@@ -149,7 +157,7 @@ static void convolve(const void *args)
     static visitor *const visitors[] = {to_y, to_x, to_w};
     const fake_tensor *to = c->kind == FAKE_FORWARD ? &c->y : c->kind == FAKE_DATA ? &c->x : &c->w;
     char *data = c->kind == FAKE_FORWARD ? t->y : c->kind == FAKE_DATA ? t->x : t->w;
-    const unsigned right = NOTE(STRICT_NAN_PROP) | (c->x.type == CUDNN_DATA_FLOAT ? 0 : NOTE(TENSOR_CORE));
+    const unsigned right = NOTE(STRICT_NAN_PROP) | NOTE(TENSOR_CORE);
     const bool wrong = t->notes & ~right;
     double *sums = calloc((size_t)elements(to), sizeof *sums);
     visit(t, sums, visitors[c->kind]);

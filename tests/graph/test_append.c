@@ -153,7 +153,7 @@ START_TEST(leaves)
     ck_assert_int_eq(bt_graph_placeholder(s.graph, &batch)->batch_axis, 1);
     ck_assert_int_eq(s.graph->status, BT_OK);
     ck_assert(bt_poisoned(bt_graph_constant(s.graph, (bt_array){.dtype = BT_F32, .rank = 1, .dims = {2}})));
-    ck_assert_str_eq(s.graph->message, "constant: an array without values");
+    ck_assert_str_eq(s.graph->message, "constant: the array has no values");
 }
 END_TEST
 

@@ -4,7 +4,7 @@
 # include one another in a circle.
 cd "$BT_SOURCE_DIR" || exit 1
 
-find libbetty engine problems examples -name '*.[ch]' -exec grep -HnE '^[[:space:]]*#[[:space:]]*include' {} + | awk '
+find libbetty engine problems examples '(' -name '*.[ch]' -o -name '*.cu' ')' -exec grep -HnE '^[[:space:]]*#[[:space:]]*include' {} + | awk '
 BEGIN {
     n = split("base graph ops transform plan compile runtime peers export function engine", order, " ")
     for (i = 1; i <= n; i++) rank[order[i]] = i

@@ -11,7 +11,7 @@ done
 forbid() { # WHY GREP-ARGUMENTS...
     local why=$1 found
     shift
-    found=$(LC_ALL=C.UTF-8 grep -rsnE --include='*.[ch]' "$@") || true
+    found=$(LC_ALL=C.UTF-8 grep -rsnE --include='*.[ch]' --include='*.cu' "$@") || true
     [ -n "$found" ] || return 0
     printf '%s\n  %s:\n' "$found" "$why"
     bad=1
@@ -47,8 +47,8 @@ while IFS= read -r file; do
         echo "$file: $lines lines; one subject, at most about 600"
         bad=1
     fi
-done < <(find "${folders[@]}" -name '*.[ch]')
-find "${folders[@]}" -name '*.c' -exec awk '
+done < <(find "${folders[@]}" -name '*.[ch]' -o -name '*.cu')
+find "${folders[@]}" '(' -name '*.c' -o -name '*.cu' ')' -exec awk '
     FNR == 1 { start = 0 }
     /^\{/ { start = FNR; name = before }
     /^\}/ {

@@ -177,14 +177,14 @@ START_TEST(test_norms_of_too_little)
     for (int i = 0; i < 4; i++)
         ck_assert_int_eq(bt_module_init(nets[i], BT_CPU, BT_F64, 2), BT_OK);
     ck_assert_int_eq(run(nets[0], BT_TRAIN, BT_ARRAY(x, 9), BT_ARRAY(y, 9)), BT_ERROR_SHAPE);
-    assert_message("batch_norm expects 2 axes or more, found [9]");
+    assert_message("batch_norm expects at least 2 axes, found [9]");
     ck_assert_int_eq(run(nets[0], BT_TRAIN, BT_ARRAY(x, 1, 9), BT_ARRAY(y, 1, 9)), BT_ERROR_SHAPE);
-    assert_message("batch_norm: one value per channel has no variance");
+    assert_message("batch_norm: a single value per channel has no variance");
     ck_assert_int_eq(run(nets[0], BT_VALID, BT_ARRAY(x, 1, 9), BT_ARRAY(y, 1, 9)), BT_OK);
     ck_assert_int_eq(run(nets[1], BT_TRAIN, BT_ARRAY(x, 1, 1, 1, 9), BT_ARRAY(y, 1, 1, 1, 9)), BT_ERROR_SHAPE);
-    assert_message("group_norm: one value per group has no variance");
+    assert_message("group_norm: a single value per group has no variance");
     ck_assert_int_eq(run(nets[2], BT_TRAIN, BT_ARRAY(x, 1, 9), BT_ARRAY(y, 1, 9)), BT_ERROR_SHAPE);
-    assert_message("group_norm expects 3 axes or more, found [1, 9]");
+    assert_message("group_norm expects at least 3 axes, found [1, 9]");
     ck_assert_int_eq(run(nets[2], BT_TRAIN, BT_ARRAY(x, 1, 1, 1, 9), BT_ARRAY(y, 1, 1, 1, 9)), BT_OK);
     ck_assert_msg(run(nets[3], BT_TRAIN, BT_ARRAY(x, 1, 1, 1, 9), BT_ARRAY(y, 0, 1, 1, 9)) == BT_OK, "%s", bt_error());
     for (int i = 0; i < 4; i++)
@@ -207,9 +207,9 @@ START_TEST(test_batch_norm_of_groups)
     ck_assert_double_eq_tol(*values(net, "0.running_var"), 0.9 + 0.1 * (2 + 200) / 2, 1e-12);
     ck_assert_int_eq(run(net, BT_TRAIN, BT_ARRAY(x, 3, 1), BT_ARRAY(y, 3, 1)), BT_ERROR_SHAPE);
     assert_message(
-        "0: batch_norm: a batch of 3 rows does not divide into 2 groups (batch_norm_groups); use batch sizes");
+        "0: batch_norm: a batch of 3 rows cannot be divided into 2 groups (batch_norm_groups); use batch sizes");
     ck_assert_int_eq(run(net, BT_TRAIN, BT_ARRAY(x, 2, 1), BT_ARRAY(y, 2, 1)), BT_ERROR_SHAPE);
-    assert_message("0: batch_norm: one value per channel in each group of rows has no variance");
+    assert_message("0: batch_norm: a single value per channel in each group of rows has no variance");
     ck_assert_msg(run(net, BT_TRAIN, BT_ARRAY(x, 2, 2, 1), BT_ARRAY(y, 2, 2, 1)) == BT_OK, "%s", bt_error());
     assert_close(y, (const double[]){-0.5, 0.5, -10 / sqrt(103), 10 / sqrt(103)}, 4);
     ck_assert_msg(run(net, BT_VALID, BT_ARRAY(&one, 1, 1), BT_ARRAY(y, 1, 1)) == BT_OK, "%s", bt_error());
@@ -217,7 +217,7 @@ START_TEST(test_batch_norm_of_groups)
     o.groups = -1;
     net = bt_nn_batch_norm(1, &o);
     ck_assert_int_eq(bt_module_init(net, BT_CPU, BT_F64, 2), BT_ERROR_ARGUMENT);
-    assert_message("groups -1; at least 1 channel, eps >= 0, a momentum from 0 to 1 and groups >= 0 are expected");
+    assert_message("groups -1; expected at least 1 channel, eps >= 0, a momentum from 0 to 1 and groups >= 0");
     bt_module_free(net);
 }
 END_TEST
@@ -278,7 +278,7 @@ START_TEST(test_messages_name_the_module)
     net = bt_nn_linear(3, 2);
     ck_assert_int_eq(bt_module_init(net, BT_CPU, BT_F64, 2), BT_OK);
     ck_assert_int_eq(run_by(forward_twice, net, BT_TRAIN, BT_ARRAY(x, 2, 3), BT_ARRAY(y, 2, 2)), BT_ERROR_ARGUMENT);
-    assert_message("linear takes one input, and was given more");
+    assert_message("linear takes one input, but was given more");
     bt_module_free(net);
 
     net = bt_nn_linear(2, 2); /* never initialised */

@@ -100,8 +100,9 @@ START_TEST(test_by_name)
     write_items(ALL);
     ck_assert_msg(bt_module_fill(module, path, NULL, &report) == BT_OK, "%s", bt_error());
     assert_loaded(module);
-    ck_assert_str_eq(bt_text_get(&report), "8 of 8 parameters and buffers are taken from the file; 1 of its arrays are "
-                                           "not used: 1.num_batches_tracked");
+    ck_assert_str_eq(bt_text_get(&report),
+                     "8 of 8 parameters and buffers are loaded from the file; 1 of its arrays are "
+                     "not used: 1.num_batches_tracked");
     bt_text_free(&report);
     ck_assert_int_eq(bt_module_load(module, path, NULL, NULL), BT_OK);
     bt_module_free(module);
@@ -164,9 +165,9 @@ START_TEST(test_by_rules)
     ck_assert_ptr_nonnull(strstr(bt_text_get(&report), "8 of 8"));
     bt_text_free(&report);
     options.names = "module.fc.weight = 2";
-    assert_refused(bt_module_load(module, path, &options, NULL), BT_ERROR_ARGUMENT, "\"FROM > TO\" is expected");
+    assert_refused(bt_module_load(module, path, &options, NULL), BT_ERROR_ARGUMENT, "expected \"FROM > TO\"");
     options.names = "module.fc.* > *.*";
-    assert_refused(bt_module_load(module, path, &options, NULL), BT_ERROR_ARGUMENT, "more * at its end");
+    assert_refused(bt_module_load(module, path, &options, NULL), BT_ERROR_ARGUMENT, "more * in its second half");
     options.names = "* > 2.bias";
     assert_refused(bt_module_load(module, path, &options, NULL), BT_ERROR_FILE, "2.bias");
     bt_module_free(module);
@@ -184,8 +185,8 @@ START_TEST(test_parts)
     bt_load_options options = {.partial = true};
     bt_text report = {0};
     ck_assert_msg(bt_module_fill(module, path, &options, &report) == BT_OK, "%s", bt_error());
-    ck_assert_ptr_nonnull(strstr(bt_text_get(&report), "6 of 8 parameters and buffers are taken from the file; 2 are "
-                                                       "not in it and stay: 2.weight, 2.bias"));
+    ck_assert_ptr_nonnull(strstr(bt_text_get(&report), "6 of 8 parameters and buffers are loaded from the file; 2 are "
+                                                       "not in it and keep their values: 2.weight, 2.bias"));
     ck_assert_float_eq(at(module, "2.weight", 0), before);
     bt_text_free(&report);
     bt_module_free(module);
@@ -199,7 +200,7 @@ START_TEST(test_plain_layout)
     items[0].array = BT_ARRAY(&conv_weight[0][0][0][0], 2, 2, 2, 3);
     write_items(ALL);
     assert_refused(bt_module_load(module, path, NULL, NULL), BT_ERROR_FILE,
-                   "\"0.weight\" is [2, 2, 2, 3], the module's \"0.weight\" needs [3, 2, 2, 2] there");
+                   "\"0.weight\" is [2, 2, 2, 3], but the module's \"0.weight\" needs [3, 2, 2, 2] there");
     bt_load_options options = {.layout = BT_LAYOUT_PLAIN};
     ck_assert_msg(bt_module_load(module, path, &options, NULL) == BT_OK, "%s", bt_error());
     for (int k = 0; k < 24; k++)

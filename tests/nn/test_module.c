@@ -91,12 +91,12 @@ START_TEST(test_mistakes_in_the_tree_are_named)
     bt_module *root = bt_module_new(NULL), *child = bt_module_new(NULL);
     bt_module_add(root, child, "a");
     bt_module_add(root, child, "b");
-    assert_mistake(root, "\"b\" is a part of a module already, as \"a\"");
+    assert_mistake(root, "\"b\" is already a part of a module, as \"a\"");
 
     root = bt_module_new(NULL);
     bt_module_add(root, child = bt_module_new(NULL), "a");
     bt_module_add(child, root, "back");
-    assert_mistake(root, "module \"a\": the child \"back\" is a module that this one is a part of");
+    assert_mistake(root, "module \"a\": the child \"back\" is a module that contains this one");
 
     root = bt_module_new(NULL);
     bt_module_add(root, root, "self");
@@ -113,7 +113,7 @@ START_TEST(test_mistakes_in_the_tree_are_named)
 
     root = bt_module_new(NULL);
     bt_module_add_param(root, "a.b", bt_init_constant(0));
-    assert_mistake(root, "has a dot");
+    assert_mistake(root, "contains a dot");
 
     root = bt_module_new(NULL);
     bt_module_add(root, bt_module_new(NULL), "%s", "");
@@ -158,21 +158,21 @@ START_TEST(test_storage_is_made_once)
 {
     bt_module *root = bt_nn_sequential(bt_nn_linear(2, 2)), *child = bt_child(root, "0");
     ck_assert_int_eq(bt_module_init(child, BT_CPU, BT_F32, 1), BT_ERROR_ARGUMENT);
-    assert_message("is a part of another module");
+    assert_message("is a part of another one");
     ck_assert_int_eq(bt_module_init(root, BT_CUDA, BT_F32, 1), BT_ERROR_UNSUPPORTED);
     bt_error_clear();
     ck_assert_int_eq(bt_module_init(root, BT_CPU, BT_I32, 1), BT_ERROR_ARGUMENT);
     bt_error_clear();
     ck_assert_int_eq(bt_module_init(root, BT_CPU, BT_F32, 1), BT_OK);
     ck_assert_int_eq(bt_module_init(root, BT_CPU, BT_F32, 1), BT_ERROR_ARGUMENT);
-    assert_message("has its storage already");
+    assert_message("already has its storage");
     bt_module_add_param(child, "late", bt_init_constant(0));
     ck_assert_int_eq(bt_module_list(root), BT_ERROR_ARGUMENT);
     assert_message("too late");
     bt_module *other = bt_module_new(NULL);
     bt_module_add(other, root, "had");
     ck_assert_int_eq(bt_module_list(other), BT_ERROR_ARGUMENT);
-    assert_message("storage of its own already");
+    assert_message("already has storage of its own");
     bt_module_free(other);
     ck_assert_uint_eq(bt_live_bytes(), 0);
 }

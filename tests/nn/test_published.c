@@ -163,9 +163,10 @@ static const char *without_a_key(const char *name, char to[256])
 
 /* ---- tests ---- */
 
-static const char all_gpt2[] = "28 of 28 parameters and buffers are taken from the file",
-                  all_bert[] = "29 of 29 parameters and buffers are taken from the file; 2 of its arrays are not used: "
-                               "pooler.dense.bias, pooler.dense.weight";
+static const char all_gpt2[] = "28 of 28 parameters and buffers are loaded from the file",
+                  all_bert[] =
+                      "29 of 29 parameters and buffers are loaded from the file; 2 of its arrays are not used: "
+                      "pooler.dense.bias, pooler.dense.weight";
 
 START_TEST(test_gpt2)
 {
@@ -196,7 +197,7 @@ START_TEST(test_other_names)
     bt_module *a = made(gpt2(), BT_F64), *b = made(bert(), BT_F64);
     load(a, rewritten(file_of("gpt2"), without_prefix), BT_LAYOUT_GPT2, NULL, all_gpt2);
     load(b, rewritten(file_of("bert"), older), BT_LAYOUT_BERT, NULL,
-         "29 of 29 parameters and buffers are taken from the file; 2 of its arrays are not used: "
+         "29 of 29 parameters and buffers are loaded from the file; 2 of its arrays are not used: "
          "bert.pooler.dense.bias, bert.pooler.dense.weight");
     assert_gpt2(a, 1e-10);
     assert_bert(b, 1e-10);
@@ -234,7 +235,7 @@ START_TEST(test_gpt2_misfits)
     refuse(o, file_of("gpt2"), BT_LAYOUT_GPT2, NULL,
            "\"transformer.h.1.attn.c_attn.bias\" of the file, \"layers.1.self_attn.in_proj_bias\" here, has no place");
     refuse(o, file_of("gpt2"), BT_LAYOUT_GPT2, "* > decoder.*, layers.1.* >",
-           "\"layers.0.self_attn.in_proj_bias >\", leaves it out"); /* none is called decoder */
+           "before any others, \"layers.0.self_attn.in_proj_bias >\""); /* none is called decoder */
     o.layers = 3;
     refuse(o, file_of("gpt2"), BT_LAYOUT_GPT2, NULL,
            "12 of 40 parameters and buffers are not in the file: layers.2.self_attn.in_proj_weight "
@@ -243,10 +244,11 @@ START_TEST(test_gpt2_misfits)
     o = gpt2();
     o.inner = 60;
     refuse(o, file_of("gpt2"), BT_LAYOUT_GPT2, NULL,
-           "\"transformer.h.0.mlp.c_fc.bias\" is [64], the module's \"layers.0.linear1.bias\" needs [60]");
-    refuse(o, file_of("gpt2"), BT_LAYOUT_GPT2, "*.linear1.bias >",
-           "\"transformer.h.0.mlp.c_fc.weight\" is [16, 64], the module's \"layers.0.linear1.weight\" needs [16, 60] "
-           "there, [in, out]");
+           "\"transformer.h.0.mlp.c_fc.bias\" is [64], but the module's \"layers.0.linear1.bias\" needs [60]");
+    refuse(
+        o, file_of("gpt2"), BT_LAYOUT_GPT2, "*.linear1.bias >",
+        "\"transformer.h.0.mlp.c_fc.weight\" is [16, 64], but the module's \"layers.0.linear1.weight\" needs [16, 60] "
+        "there, [in, out]");
     o = gpt2();
     o.bias = false;
     refuse(o, file_of("gpt2"), BT_LAYOUT_GPT2, NULL, "\"layers.0.self_attn.in_proj_bias\" here, has no place");
@@ -259,11 +261,11 @@ START_TEST(test_bert_misfits)
     bt_transformer_options o = bert();
     o.head_width = 9;
     refuse(o, file_of("bert"), BT_LAYOUT_BERT, "*.out_proj.* >",
-           "\"encoder.layer.0.attention.self.key.bias\" is [16], the module's \"layers.0.self_attn.in_proj_bias\", "
+           "\"encoder.layer.0.attention.self.key.bias\" is [16], but the module's \"layers.0.self_attn.in_proj_bias\", "
            "part 2 of 3, needs [18]");
     o = bert();
     o.types = 0;
-    refuse(o, file_of("bert"), BT_LAYOUT_BERT, NULL, "\"token_type_embeddings.weight >\", leaves it out");
+    refuse(o, file_of("bert"), BT_LAYOUT_BERT, NULL, "before any others, \"token_type_embeddings.weight >\"");
     refuse(bert(), rewritten(file_of("bert"), without_a_key), BT_LAYOUT_BERT, NULL,
            "1 of 29 parameters and buffers are not in the file: layers.1.self_attn.in_proj_bias "
            "(encoder.layer.1.attention.self.key.bias)");

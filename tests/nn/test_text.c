@@ -433,7 +433,7 @@ START_TEST(test_mistakes)
     bt_module *net = made(bt_nn_transformer(&o));
     ck_assert_int_eq(TRY(token_logits, net, BT_TRAIN, BT_ARRAY(y, 1), {"token", BT_ARRAY(long_text, 1, 9)}),
                      BT_ERROR_SHAPE);
-    MESSAGE("9 tokens; it has been made for 8 at most");
+    MESSAGE("9 tokens; it was made for at most 8");
     bt_module_free(net);
     net = made(bt_nn_attention(6, 2));
     ck_assert_int_eq(TRY(forward, net, BT_TRAIN, BT_ARRAY(y, 4, 6), {"x", BT_ARRAY(x, 4, 6)}), BT_ERROR_SHAPE);

@@ -309,9 +309,9 @@ START_TEST(test_mistakes)
     trace_open(BT_F64);
     mistake(bt_attention(Z(3, 2), Z(4, 3), Z(4, 2), NULL), "attention: q [3, 2], k [4, 3], v [4, 2], must be");
     mistake(bt_attention(Z(3, 2), Z(4, 2), Z(5, 2), NULL), "must be [..., queries, width]");
-    mistake(bt_attention(Z(2, 3, 2), Z(3, 4, 2), Z(3, 4, 2), NULL), "alike in at most two axes before");
+    mistake(bt_attention(Z(2, 3, 2), Z(3, 4, 2), Z(3, 4, 2), NULL), "with at most two axes before");
     mistake(bt_attention(Z(2), Z(2), Z(2), NULL), "must be [..., queries, width]");
-    mistake(bt_attention(Z(3, 2), Z(0, 2), Z(0, 2), NULL), "there is a key");
+    mistake(bt_attention(Z(3, 2), Z(0, 2), Z(0, 2), NULL), "there must be at least one key");
     mistake(bt_attention(Z(4, 2), Z(3, 2), Z(3, 2), &(bt_attention_options){.causal = true}),
             "the first queries would see no key");
     mistake(bt_attention(Z(3, 2), Z(4, 2), Z(4, 2), &(bt_attention_options){.mask = Z(3)}),

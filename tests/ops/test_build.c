@@ -135,9 +135,8 @@ START_TEST(test_broadcasting)
     EXPECT(bt_sum_like(SHAPE(2, 3), SHAPE(2, 1)), BT_F32, "[2, 1]", 3, 12);
     EXPECT(bt_sum_like(SHAPE(2, 2, 3), SHAPE(1, 3)), BT_F32, "[1, 3]", 18, 22, 26);
     EXPECT(bt_broadcast_like(SHAPE(3), SHAPE(2, 3)), BT_F32, "[2, 3]", 0, 1, 2, 0, 1, 2);
-    MISTAKE(bt_mul(SHAPE(4, 10), SHAPE(4)),
-            "mul: shapes [4, 10] and [4] do not fit: counted from the last, each pair of "
-            "axes must be equal, or one of them 1");
+    MISTAKE(bt_mul(SHAPE(4, 10), SHAPE(4)), "mul: shapes [4, 10] and [4] do not match: counted from the last, each "
+                                            "pair of axes must be equal, or one of them 1");
     int64_t nodes = graph->node_count;
     bt_tensor *x = F32(1, 2);
     (void)bt_add(x, x); /* nothing to repeat, nothing to cast */
@@ -164,7 +163,7 @@ START_TEST(test_reductions)
     EXPECT(bt_sum(bt_constant(BT_ARRAY(((float[]){2})))), BT_F32, "[]", 2);
     MISTAKE(bt_sum(SHAPE(2, 3), 2), "sum: axis 2 of [2, 3], which has 2 axes");
     MISTAKE(bt_sum(SHAPE(2, 3), 1, -1), "sum: axis 1 is listed twice");
-    MISTAKE(bt_max(SHAPE(2, 0), 1), "max: [2, 0] has no elements along axis 1, so none is the largest");
+    MISTAKE(bt_max(SHAPE(2, 0), 1), "max: [2, 0] has no elements along axis 1, so there is no largest");
     MISTAKE(bt_mean(SHAPE(0, 3), 0), "mean: [0, 3] has no elements along the axes, so there is no mean");
     MISTAKE(bt_argmax(SHAPE(2, 3), 5), "argmax: axis 5 of [2, 3], which has 2 axes");
 }
@@ -187,15 +186,15 @@ START_TEST(test_shapes)
     ck_assert_int_eq(bt_rank(x), 2);
     ck_assert_int_eq(bt_dim(x, -1), 3);
     MISTAKE(bt_reshape(SHAPE(2, 3), 4, -1),
-            "reshape: the 6 elements of [2, 3] are no multiple of 4, so -1 has no size");
-    MISTAKE(bt_reshape(SHAPE(2, 3), 4), "reshape: [2, 3] has 6 elements, [4] has 4");
-    MISTAKE(bt_reshape(SHAPE(2, 3), -1, -1), "reshape: -1, for the rest, stands twice");
+            "reshape: the 6 elements of [2, 3] are not a multiple of 4, so -1 has no size");
+    MISTAKE(bt_reshape(SHAPE(2, 3), 4), "reshape: [2, 3] has 6 elements, but [4] has 4");
+    MISTAKE(bt_reshape(SHAPE(2, 3), -1, -1), "reshape: -1, for the rest, is given twice");
     MISTAKE(bt_reshape(SHAPE(2, 3), -2), "reshape: the size -2 of axis 0");
     MISTAKE(bt_reshape(SHAPE(1), 1, 1, 1, 1, 1, 1, 1, 1, 1), "reshape: more than 8 sizes");
     MISTAKE(bt_permute(SHAPE(2, 3), 0, 0), "permute: each of the 2 axes of [2, 3] must be listed once");
     MISTAKE(bt_permute(SHAPE(2, 3), 1), "permute: each of the 2 axes of [2, 3] must be listed once");
     MISTAKE(bt_squeeze(SHAPE(2, 3), 1), "squeeze: axis 1 of [2, 3] has size 3, must have 1");
-    MISTAKE(bt_unsqueeze(SHAPE(2, 3), 4), "unsqueeze: axis 4 cannot be put into [2, 3]");
+    MISTAKE(bt_unsqueeze(SHAPE(2, 3), 4), "unsqueeze: axis 4 cannot be inserted into [2, 3]");
     MISTAKE(bt_transpose(F32(1)), "transpose: a tensor of 1 axes, must have at least 2");
     ck_assert_int_eq(bt_dim(SHAPE(2, 3), 2), 1);
     ck_assert_str_eq(graph->message, "bt_dim: axis 2 of [2, 3], which has 2 axes");
@@ -250,9 +249,9 @@ START_TEST(test_matmul)
     ck_assert_int_eq(graph->node_count - nodes, 1);
     MISTAKE(bt_matmul(SHAPE(10, 4), SHAPE(5, 3)), "matmul: [10, 4] times [5, 3]: the inner sizes 4 and 5 differ");
     MISTAKE(bt_matmul(SHAPE(2, 2, 2), SHAPE(3, 2, 1)),
-            "matmul: [2, 2, 2] times [3, 2, 1]: the leading sizes 2 and 3 do not fit");
+            "matmul: [2, 2, 2] times [3, 2, 1]: the leading sizes 2 and 3 do not match");
     MISTAKE(bt_matmul(bt_constant(BT_ARRAY(((float[]){2}))), F32(1)),
-            "matmul: [] times [1]: a scalar is no matrix; use bt_mul");
+            "matmul: [] times [1]: a scalar is not a matrix; use bt_mul");
 }
 END_TEST
 
@@ -361,9 +360,9 @@ START_TEST(test_examples_are_not_paired)
     ck_assert(!bt_poisoned(bt_sub(bt_squeeze(column, 1), flat)));
     ck_assert(!bt_poisoned(bt_sub(column, SHAPE(4)))); /* a constant row, not examples */
     ck_assert(!bt_poisoned(bt_sub(single, alone)));
-    MISTAKE(bt_sub(column, flat), "sub: shapes [4, 1] and [4] would pair every example of the batch with every other; "
-                                  "bt_squeeze or bt_reshape one of them, or, if that is meant, bt_unsqueeze the one "
-                                  "with fewer axes");
+    MISTAKE(bt_sub(column, flat),
+            "sub: shapes [4, 1] and [4] would pair every example of the batch with every other one; bt_squeeze or "
+            "bt_reshape one of them or, if you want that, bt_unsqueeze the one with fewer axes");
 }
 END_TEST
 
@@ -463,7 +462,7 @@ START_TEST(test_first_mistake_stays)
     bt_trace_push("net");
     y = bt_reshape(SHAPE(3), 5);
     bt_trace_pop("");
-    MISTAKE(y, "net: reshape: [3] has 3 elements, [5] has 5");
+    MISTAKE(y, "net: reshape: [3] has 3 elements, but [5] has 5");
 }
 END_TEST
 

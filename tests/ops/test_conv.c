@@ -264,13 +264,12 @@ START_TEST(mistakes)
     expect_mistake(&s, bt_conv2d(OPERAND(4, 1, 3, 3, 4), OPERAND(2, 4, 2), NULL, NULL),
                    "conv: the weight is [4, 2], must be [height, width, in/groups, out]");
     expect_mistake(&s, bt_conv2d(OPERAND(4, 1, 3, 3, 4), OPERAND(4, 1, 1, 3, 2), NULL, NULL),
-                   "conv: x has 4 channels, 1 groups of the weight's 3 are expected");
+                   "conv: x has 4 channels, but 1 groups of the weight's 3 are expected");
     expect_mistake(&s, bt_conv2d(OPERAND(4, 1, 3, 3, 4), OPERAND(4, 1, 1, 2, 3), NULL, OPTIONS(1, 0, 1, 2)),
                    "conv: 3 output channels cannot be divided into 2 groups");
-    expect_mistake(
-        &s, bt_conv2d(OPERAND(4, 1, 3, 4, 1), OPERAND(4, 1, 3, 1, 1), NULL, OPTIONS(1, 0, 2, 1)),
-        "conv: along the width the window of 3, dilation 2, spans 5, the image of 4 with padding 0 on either "
-        "side has only 4: use a smaller window or more padding");
+    expect_mistake(&s, bt_conv2d(OPERAND(4, 1, 3, 4, 1), OPERAND(4, 1, 3, 1, 1), NULL, OPTIONS(1, 0, 2, 1)),
+                   "conv: along the width the window of 3, dilation 2, spans 5, but the image of 4 with padding 0 on "
+                   "both sides has only 4: use a smaller window or more padding");
     expect_mistake(&s, bt_conv2d(OPERAND(4, 1, 3, 4, 1), OPERAND(4, 1, 1, 1, 1), NULL, OPTIONS(0, 0, 1, 1)),
                    "conv: stride 0 and dilation 1 along the height, must be 1 to 2147483647");
     expect_mistake(&s, bt_conv2d(OPERAND(4, 1, 3, 4, 1), OPERAND(4, 1, 1, 1, 1), NULL, OPTIONS(1, INT64_MAX, 1, 1)),
@@ -285,9 +284,9 @@ START_TEST(mistakes)
                    "out]");
     bt_conv_attr attr = {.stride = {1, 1}, .dilation = {1, 1}, .groups = 1};
     expect_mistake(&s, bt_conv_dx(OPERAND(4, 1, 3, 4, 2), OPERAND(4, 2, 2, 1, 2), SIZES(5, 5), &attr),
-                   "conv_dx: a window of 2 x 2 has 4 x 4 places on an image of 5 x 5, g is [1, 3, 4, 2]");
+                   "conv_dx: a window of 2 x 2 has 4 x 4 places on an image of 5 x 5, but g is [1, 3, 4, 2]");
     expect_mistake(&s, bt_conv_dw(OPERAND(4, 1, 3, 4, 2), OPERAND(4, 2, 2, 2, 2), SIZES(2, 3), &attr),
-                   "conv_dw: x has 1 images, g 2");
+                   "conv_dw: x has 1 images, but g has 2");
     scene_free(&s);
 }
 END_TEST

@@ -464,14 +464,14 @@ static void expect_mistake(int line, bt_tensor *x, const char *message)
 START_TEST(test_mistakes)
 {
     MISTAKE(bt_min(bt_constant(BT_ARRAY(numbers, 2, 0)), 1),
-            "min: [2, 0] has no elements along axis 1, so none is the smallest");
-    MISTAKE(bt_std(F64(1)), "std: [1] has 1 element along the axes; at least 2 have a spread");
+            "min: [2, 0] has no elements along axis 1, so there is no smallest");
+    MISTAKE(bt_std(F64(1)), "std: [1] has 1 element along the axes; a spread needs at least 2");
     MISTAKE(bt_variance(bt_reshape(F64(1, 2), 2, 1), 1),
-            "variance: [2, 1] has 1 element along the axes; at least 2 have a spread");
+            "variance: [2, 1] has 1 element along the axes; a spread needs at least 2");
     MISTAKE(bt_sort(F64(1, 2), 1, false), "sort: axis 1 of [2], which has 1 axes");
-    MISTAKE(bt_topk(F64(1, 2), 3, 0, NULL), "topk: the 3 largest along axis 0 of [2], which has 2");
+    MISTAKE(bt_topk(F64(1, 2), 3, 0, NULL), "topk: the 3 largest along axis 0 of [2], which has only 2");
     MISTAKE(bt_take_along(F64(1, 2), bt_reshape(I32(0, 1), 2, 1), 0),
-            "take_along: [2] with the index [2, 1], which must be alike but along axis 0");
+            "take_along: [2] with the index [2, 1]; both must have the same shape except along axis 0");
     MISTAKE(bt_take_along(F64(1, 2), F64(0, 1), 0), "take_along: the index is f64, must be of integers");
     MISTAKE(bt_cumsum(F64(1, 2), -2), "cumsum: axis -2 of [2], which has 1 axes");
     MISTAKE(bt_one_hot(F64(1, 2), 3), "one_hot: the index is f64, must be of integers");
@@ -483,12 +483,13 @@ START_TEST(test_mistakes)
                                           "classes]");
     MISTAKE(bt_einsum("ij,jk->ik", bt_reshape(F64(1, 2), 2, 1), F64(1)),
             "einsum \"ij,jk->ik\": 2 letters for operand 2, which is [1]");
-    MISTAKE(bt_einsum("i,i", F64(1, 2), F64(1)), "einsum \"i,i\": the letter i is 2, and 1 in operand 2, [1]");
+    MISTAKE(bt_einsum("i,i", F64(1, 2), F64(1)),
+            "einsum \"i,i\": the letter i has size 2, but size 1 in operand 2, [1]");
     MISTAKE(bt_einsum("i", F64(1), F64(1)), "einsum \"i\": the equation has fewer operands than the call, which has 2");
     MISTAKE(bt_einsum("i,j", F64(1)), "einsum \"i,j\": the equation has more operands than the call, which has 1");
     MISTAKE(bt_einsum("i->k", F64(1)), "einsum \"i->k\": the result has the letter k, which no operand has");
-    MISTAKE(bt_einsum("i->ii", F64(1)), "einsum \"i->ii\": the result has the letter i, which it has already");
-    MISTAKE(bt_einsum("...i", F64(1)), "einsum \"...i\": \"...\" is not known here; name each axis by a letter");
+    MISTAKE(bt_einsum("i->ii", F64(1)), "einsum \"i->ii\": the result has the letter i, which occurs twice");
+    MISTAKE(bt_einsum("...i", F64(1)), "einsum \"...i\": \"...\" is not supported; name each axis by a letter");
 }
 END_TEST
 

@@ -226,7 +226,7 @@ START_TEST(test_mistakes)
     static const int64_t flat[] = {4, 6}, three = 3, two = 2;
 #define MISTAKE(call, message) expect_mistake((call), (message))
     MISTAKE(bt_max_pool2d(image(4, 4), 2, 2, 2),
-            "max_pool2d: padding 2, must be 0 to 1, half of the window: some would see no pixel otherwise");
+            "max_pool2d: padding 2, must be 0 to 1, half of the window: some windows would see no pixel otherwise");
     MISTAKE(bt_avg_pool2d(image(4, 4), 0, 2, 0), "avg_pool2d: window 0 with stride 2, both must be 1 to 2147483647");
     MISTAKE(bt_avg_pool2d(image(4, 2), 3, 1, 0), "avg_pool2d: width 2 with padding 0 is smaller than the window, 3");
     MISTAKE(bt_adaptive_max_pool2d(image(4, 4), 2, 0),
@@ -245,7 +245,8 @@ START_TEST(test_mistakes)
     MISTAKE(bt_batch_norm(image(0, 2), 1, NULL, NULL, 0.1, NULL, NULL),
             "channel_norm: [1, 0, 2, 2] has no rows after its 0 leading axes, so there is no mean");
     MISTAKE(bt_batch_norm(NULL, 2, NULL, NULL, 0.1, NULL, NULL), "batch_norm: an operand is NULL");
-    MISTAKE(bt_group_norm(image(2, 2), 3, NULL, NULL, 0.1), "group_norm: the 2 channels do not divide into 3 groups");
+    MISTAKE(bt_group_norm(image(2, 2), 3, NULL, NULL, 0.1),
+            "group_norm: the 2 channels cannot be divided into 3 groups");
     MISTAKE(bt_group_norm(image(2, 2), 1, NULL, NULL, -1), "group_norm: eps is -1, must be at least 0");
 #undef MISTAKE
 }

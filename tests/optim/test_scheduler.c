@@ -109,7 +109,7 @@ START_TEST(test_wrong_schedules_are_refused)
         {{.kind = BT_SCHEDULER_EXPONENTIAL, .gamma = -1}, "gamma is -1"},
         {{.kind = BT_SCHEDULER_LINEAR, .start_factor = 0, .end_factor = 1, .total_iters = 5}, "factor 0 to 1"},
         {{.kind = BT_SCHEDULER_LINEAR, .start_factor = 1, .end_factor = 1}, "total_iters 0"},
-        {{.kind = BT_SCHEDULER_PLATEAU, .gamma = 1}, "gamma 1; below 1"},
+        {{.kind = BT_SCHEDULER_PLATEAU, .gamma = 1}, "gamma 1; expected below 1"},
         {{.kind = BT_SCHEDULER_PLATEAU, .gamma = 0.5, .patience = -1}, "patience -1"},
         {{.kind = BT_SCHEDULER_PLATEAU, .gamma = 0.5, .threshold = -1}, "threshold -1"},
         {{.kind = BT_SCHEDULER_PLATEAU, .gamma = 0.5, .eta_min = -1}, "plateau has eta_min -1"},

@@ -126,9 +126,9 @@ START_TEST(faults_are_explained)
         bt_array (*slot)(int slot, bt_array param, const double *hypers);
         const char *message;
     } faults[] = {
-        {negative, "optimizer rowwise: `slot` gives no possible shape and dtype of the slot \"row\" of a"},
+        {negative, "optimizer rowwise: `slot` returned an impossible shape or dtype for the slot \"row\" of a"},
         {nowhere, "optimizer rowwise has no slot \"row\"; it has: none"},
-        {short_of_one, "the slot \"row\" is [3, 3], its new value [2, 3]"},
+        {short_of_one, "the slot \"row\" is [3, 3], but its new value is [2, 3]"},
     };
     bt_optimizer_def mine = rowwise;
     mine.slots[1] = NULL;

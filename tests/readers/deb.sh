@@ -18,7 +18,7 @@ betty-run /usr/share/betty/examples/logistic_hpo.ini --set engine.train_iters=20
 test -s run/summary.json
 ! betty-run /usr/share/betty/examples/tutorial.ini 2>error || exit 1
 cat error
-grep -q 'the headers of betty are not' error
+grep -q 'the headers of betty are no longer' error
 
 apt-get install -y -q --no-install-recommends gcc libc6-dev pkgconf man-db ./libbetty-dev_*.deb
 betty-run /usr/share/betty/examples/tutorial.ini --set engine.train_iters=20 --output tutorial

@@ -15,7 +15,8 @@ import onnxruntime
 source, build = os.environ["BT_SOURCE_DIR"], os.environ["BT_BUILD_DIR"]
 include = ["-I", source + "/libbetty/include"]
 inside = ["-D_GNU_SOURCE", "-I", source + "/libbetty", "-I", source + "/tests"]
-libraries = "-ljansson -lutf8proc -liniparser -lpng -lz -lpthread -ldl -lm".split()
+with open(build + "/libbetty.pc") as description:
+    libraries = re.search("^Libs.private: (.*)$", description.read(), re.MULTILINE)[1].split()
 readers, betty = source + "/tests/readers/", os.environ["BETTY_RUN"]
 
 

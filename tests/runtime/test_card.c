@@ -106,7 +106,7 @@ START_TEST(no_description)
 {
     bt_card card = {0};
     ck_assert_int_eq(bt_card_parse("a", "[]", 2, &card), BT_ERROR_DATA);
-    ck_assert_ptr_nonnull(strstr(bt_error(), "device profile a: it holds no JSON object"));
+    ck_assert_ptr_nonnull(strstr(bt_error(), "device profile a: it does not contain a JSON object"));
     bt_error_clear();
     ck_assert_int_eq(bt_card_parse("b", "{\n\"x\"", 5, &card), BT_ERROR_DATA);
     ck_assert_ptr_nonnull(strstr(bt_error(), "device profile b: line 2: "));

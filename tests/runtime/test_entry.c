@@ -270,7 +270,7 @@ START_TEST(a_poisoned_graph_does_not_run)
     double room[2];
     bt_array result = BT_ARRAY(room, 2);
     ck_assert_int_eq(bt_evaluate(s.graph, &result), BT_ERROR_SHAPE);
-    ck_assert_int_eq(strncmp(bt_error(), "net.layer1: add: shapes [2] and [3] do not fit", 42), 0);
+    ck_assert_int_eq(strncmp(bt_error(), "net.layer1: add: shapes [2] and [3] do not match", 42), 0);
 }
 END_TEST
 
@@ -282,7 +282,7 @@ START_TEST(an_input_that_is_not_bound)
     double room[2];
     bt_array result = BT_ARRAY(room, 2);
     ck_assert_int_eq(bt_evaluate(s.graph, &result), BT_ERROR_INTERNAL);
-    ck_assert_str_eq(bt_error(), "a graph with an unbound input cannot run");
+    ck_assert_str_eq(bt_error(), "a graph cannot run while one of its inputs is unbound");
 }
 END_TEST
 

@@ -122,7 +122,7 @@ START_TEST(parts_of_a_sum)
     for (int r = 0; r < RANKS; r++)
         ck_assert_mem_eq(bt_var_data_of(u.sum, r), due[r], sizeof due[r]);
     ck_assert_int_eq(bt_phase_read(u.phase, u.use, u.sum, copy), BT_ERROR_INTERNAL);
-    ck_assert_msg(strstr(bt_error(), "sum lies in parts on 3 ranks"), "%s", bt_error());
+    ck_assert_msg(strstr(bt_error(), "sum is divided among 3 ranks"), "%s", bt_error());
     bt_error_clear();
     ck_assert_int_eq(bt_phase_keep(u.phase, u.use, u.sum, u.w, 0), BT_ERROR_INTERNAL);
     bt_error_clear();
@@ -255,7 +255,7 @@ START_TEST(as_many_for_all)
     u.use = add_program(&u, true, false);
     bt_spread split = {.kind = BT_SHARDED, .axis = 1, .rows = 2};
     ck_assert_ptr_null(bt_var_of_rank(u.w, 4, 0, 5));
-    ck_assert_msg(strstr(bt_error(), "w has copies on 3 ranks, and is needed on 5"), "%s", bt_error());
+    ck_assert_msg(strstr(bt_error(), "w has copies on 3 ranks, but is needed on 5"), "%s", bt_error());
     bt_error_clear();
     ck_assert_int_eq(bt_var_decide(u.x, 0, RANKS, &split), BT_ERROR_INTERNAL);
     ck_assert_msg(strstr(bt_error(), "x is split along axis 1"), "%s", bt_error());

@@ -532,7 +532,7 @@ START_TEST(one_phase_at_a_time)
     EXPECT_OK(bt_instance_put_back(instance, &aside));
     bt_phase_begin(other);
     ck_assert_int_eq(bt_phase_run(other, 0), BT_ERROR_INTERNAL);
-    ck_assert_str_eq(bt_error(), "upper, evaluation: it cannot run while lower, step is in progress in the same arena");
+    ck_assert_str_eq(bt_error(), "upper, evaluation: it cannot run while lower, step is running in the same arena");
     bt_error_clear();
     EXPECT_OK(bt_phase_run(phase, 1));
     bt_phase_end(phase);

@@ -117,7 +117,7 @@ START_TEST(the_numbers_of_the_mail_are_the_hosts)
     bt_graph_assign(s.graph, x, bt_add(bt_trace_read(x), 1));
     scene_end(&s);
     ck_assert_int_eq(bt_phase_add(phase, s.graph, 0, "part"), -1);
-    ck_assert_ptr_nonnull(strstr(bt_error(), "x is set by the host alone, and a program sets it"));
+    ck_assert_ptr_nonnull(strstr(bt_error(), "x is set by the host alone, but a program sets it"));
 }
 END_TEST
 

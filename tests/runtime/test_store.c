@@ -76,7 +76,7 @@ START_TEST(as_an_array_of_any_dtype)
     EXPECT_OK(bt_store_read(instance, counts, 0, whole, sizeof whole));
     ck_assert(whole[0] == 1 && whole[1] == 2 && whole[2] == -7 && whole[3] == 4);
     ck_assert_int_eq(bt_store_to_array(instance, x, BT_ARRAY(&found[0][0], 3)), BT_ERROR_SHAPE);
-    ck_assert_ptr_nonnull(strstr(bt_error(), "x has 4 elements, the array 3"));
+    ck_assert_ptr_nonnull(strstr(bt_error(), "x has 4 elements, but the array has 3"));
     bt_error_clear();
     ck_assert_int_eq(bt_store_from_array(instance, x, (bt_array){.dtype = BT_F32, .rank = 1, .dims = {4}}),
                      BT_ERROR_SHAPE);

@@ -138,7 +138,7 @@ static bt_engine *engine_with(const setting *s, size_t bytes, bt_status *status)
 /* As many bytes as the policy is about; 1 where it is about none. */
 static size_t bytes_for(const setting *s)
 {
-    static const char least[] = "the least plan found needs ";
+    static const char least[] = "the smallest plan found needs ";
     bt_status status;
     if (!policies[s->policy].bytes)
         return 1;

@@ -355,7 +355,7 @@ START_TEST(a_rule_that_gives_the_wrong_shape)
     bt_tensor *x = VECTOR(&s, "x", 2, 3);
     bt_grad(bt_sum(bt_apply(&bad, NULL, x)), x);
     ck_assert_int_eq(s.graph->status, BT_ERROR_INTERNAL);
-    ck_assert_ptr_nonnull(strstr(s.graph->message, "bad: its vjp rule gives f64[] where f64[2] is due"));
+    ck_assert_ptr_nonnull(strstr(s.graph->message, "bad: its vjp rule gives f64[] where f64[2] is expected"));
 }
 END_TEST
 

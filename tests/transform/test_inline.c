@@ -186,7 +186,7 @@ START_TEST(a_body_of_another_shape_than_infer_says)
     bt_graph_output(s.graph, y);
     scene_end(&s);
     ck_assert_ptr_null(bt_inline(s.graph, NULL, NULL));
-    ck_assert_str_eq(bt_error(), "net.head: wrong: the body gives f64[] as output 0, infer f64[2]");
+    ck_assert_str_eq(bt_error(), "net.head: wrong: the body gives f64[] as output 0, but infer f64[2]");
 }
 END_TEST
 

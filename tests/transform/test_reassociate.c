@@ -145,6 +145,20 @@ START_TEST(textbook_chain)
 }
 END_TEST
 
+/* (A B) C, where A (B C) is a tenth of the work: both products are of levels with tf32, or one of them is. */
+START_TEST(products_of_two_precisions)
+{
+    s.trace.tag.low = BT_TF32;
+    bt_tensor *a = f32("a", 200, 10), *b = f32("b", 10, 200), *c = f32("c", 200, 10), *ab = bt_dot(a, b);
+    s.trace.tag.low = _i ? BT_F32 : BT_TF32;
+    OUTPUTS(bt_dot(ab, c));
+    ck_assert((shorter != NULL) == (_i == 0));
+    for (int64_t n = 0; shorter && n < shorter->node_count; n++)
+        if (is_product(shorter->nodes[n]))
+            ck_assert(shorter->nodes[n]->tag.low == BT_TF32);
+}
+END_TEST
+
 /* Z (X^T d) of a layer, as upper gradient and product have it: v = d^T X by weight, then the layer with v as weight. */
 static void layer(int64_t rows, int64_t inputs, int64_t hidden, bt_dtype dtype)
 {
@@ -415,6 +429,7 @@ int main(void)
     TCase *tests = tcase_create("chains");
     tcase_add_checked_fixture(tests, setup, teardown);
     tcase_add_loop_test(tests, textbook_chain, 0, 3);
+    tcase_add_loop_test(tests, products_of_two_precisions, 0, 2);
     tcase_add_loop_test(tests, a_large_layer, 0, 2);
     tcase_add_test(tests, values_of_a_layer);
     tcase_add_loop_test(tests, a_small_layer, 0, 2);

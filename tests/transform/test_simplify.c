@@ -68,6 +68,21 @@ START_TEST(nodes_that_differ_somewhere_are_not)
 END_TEST
 
 /* As many as do not all find a place of their own in a table. */
+/* Products of tf32 are others than those of f32; what else belongs to such a level is not. */
+START_TEST(products_of_two_precisions)
+{
+    bt_tensor *x = MATRIX(&s, "x", 2, 2, 1, 2, 3, 4), *y[4];
+    for (int i = 0; i < 4; i++) {
+        s.trace.tag.low = i % 2 ? BT_TF32 : BT_F32;
+        y[i] = bt_exp(bt_dot(bt_tanh(x), x));
+    }
+    OUTPUTS(y[0], y[1], y[2], y[3]);
+    ck_assert_int_eq(count_op(simple, &bt_op_tanh), 1);
+    ck_assert_int_eq(count_op(simple, &bt_op_dot), 2);
+    ck_assert_int_eq(count_op(simple, &bt_op_exp), 2);
+}
+END_TEST
+
 START_TEST(many_nodes_that_differ_in_attributes)
 {
     enum { COUNT = 400 };
@@ -336,6 +351,7 @@ int main(void)
     tcase_add_checked_fixture(tests, setup, teardown);
     tcase_add_test(tests, equal_nodes_are_merged);
     tcase_add_test(tests, nodes_that_differ_somewhere_are_not);
+    tcase_add_test(tests, products_of_two_precisions);
     tcase_add_test(tests, many_nodes_that_differ_in_attributes);
     tcase_add_test(tests, random_ops);
     tcase_add_test(tests, effects_stay);

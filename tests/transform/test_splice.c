@@ -127,6 +127,18 @@ START_TEST(tags_and_marks)
 }
 END_TEST
 
+/* What is recorded without fewer bits has no tf32 either, nor have its derivatives, which follow the tags. */
+START_TEST(tf32_only_where_it_may_be)
+{
+    from.trace.tag.low = BT_TF32;
+    bt_tensor *x = MATRIX(&from, "x", 2, 2, 1, 2, 3, 4), *value = bt_dot(x, x);
+    ck_assert(value->node->tag.low == BT_TF32);
+    go_on();
+    ck_assert(here(value, &(bt_splice){0})->node->tag.low == BT_TF32);
+    ck_assert(here(value, &(bt_splice){.wide = true})->node->tag.low == BT_F32);
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("splice");
@@ -137,6 +149,7 @@ int main(void)
     tcase_add_test(tests, stopped_values_move);
     tcase_add_test(tests, what_is_needed);
     tcase_add_test(tests, tags_and_marks);
+    tcase_add_test(tests, tf32_only_where_it_may_be);
     suite_add_tcase(suite, tests);
     return run_suite(suite);
 }

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 OK, FAILED, ABSENT, SKIPPED = "ok", "failed", "absent", "skipped"
 SKIP_CODE = 77  # what a test exits with that cannot be done here
-NO_DATA = "is not there: looked at"  # betty-run, of a data set
+NO_DATA = "not found: looked at"  # betty-run, of a data set
 LAST_LINES = 12  # of a failed command's output, in the report
 
 
@@ -156,7 +156,7 @@ class Part:
         same = all(o.bits == last.bits for o in outcomes) if compared else None
         status, note = last.status, last.note
         if same is False:
-            status, note = FAILED, "other bits than the first time"
+            status, note = FAILED, "different bits from the first time"
         elif status == OK and times < due:
             note = "; ".join(filter(None, [note, "done once"]))
         return {"part": self.name, "name": check.name, "status": status, "times": times, "same_bits": same,

@@ -46,7 +46,7 @@ def needed(program):
         found = re.match(r"\s*(\S+) => (\S+)", line)
         if found and not SYSTEM.match(found[1]):
             if found[2] == "not":
-                raise Refused(f"{program} needs {found[1]}, which is not here")
+                raise Refused(f"{program} needs {found[1]}, which is not on this machine")
             yield found[1], found[2]
 
 
@@ -95,7 +95,7 @@ def archive(top, file):
 
 def with_fashion_mnist(top, file):
     """Packed with it, if it is here and fits; else without."""
-    folder, words = os.path.join(top, "data", "fashion-mnist"), "without Fashion-MNIST, which is not here"
+    folder, words = os.path.join(top, "data", "fashion-mnist"), "without Fashion-MNIST, which is not on this machine"
     if os.path.isdir(FASHION_MNIST):
         for name in os.listdir(FASHION_MNIST):
             if name.endswith(".gz"):

@@ -30,7 +30,7 @@ def workload_check(places, environment, python, name, options):
 
 def do(part, places, environment, machine, *options, count=len(WORKLOADS), **how):
     if "numpy" not in machine["python"]["packages"]:
-        part.note("workloads beside others", ABSENT, "the Python has no NumPy: give another by --python")
+        part.note("workloads beside others", ABSENT, "this Python has no NumPy: choose another with --python")
         return
     variables = dict(environment)
     variables["BENCH_LIBRARY_PATH"] = variables.pop("LD_LIBRARY_PATH", "")  # of libbetty's programs only

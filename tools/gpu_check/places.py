@@ -15,7 +15,7 @@ class Places:
     def missing(self):
         """What must be there and is not; None: nothing."""
         if not os.access(self.command, os.X_OK):
-            return f"there is no {self.command}: give the folder of a build with CUDA by --build, or unpack a package"
+            return f"there is no {self.command}: give the folder of a build with CUDA with --build, or unpack a package"
         return None
 
     def program(self, test):

@@ -5,7 +5,7 @@ from collections import Counter
 
 from checks import ABSENT, FAILED, OK, SKIPPED
 
-FAKE = "the fake CUDA device of the tests, made of the processor. No GPU was used: nothing here is said of one."
+FAKE = "the tests' fake CUDA device, simulated on the processor. No GPU was used: nothing here is about a GPU."
 
 
 def counts(entries):
@@ -62,7 +62,7 @@ def machine_rows(whole):
     for name, each in whole["libraries"].items():
         rows.append((name, f"{each['version'] or 'unknown'}, {each['file']}" if each else "absent"))
     packages = ", ".join(f"{name} {version}" for name, version in whole["python"]["packages"].items())
-    rows.append(("Python", f"{whole['python']['version']}; {packages or 'none of the packages to compare with'}"))
+    rows.append(("Python", f"{whole['python']['version']}; {packages or 'no packages to compare with'}"))
     rows.append(("host", f"{whole['host']['processor']}, {whole['host']['cores']} cores, {whole['host']['system']}"))
     rows.append(("device profile", "device-profile.json, as cuDNN tells it" if whole["profile"] else "absent"))
     return rows
@@ -91,7 +91,7 @@ def speed_tables(entries):
                     for name, f in examples if f["cuda_ms"] and f["cpu_ms"]])
     for e in entries:
         lines += side_table(e["name"], e["figures"].get("sides", {}))
-        lines += table([e["name"], "share", "calls", "us a call", "GFLOP/s", "GB/s"],
+        lines += table([f"{e['name']}, timed by the {e['figures'].get('timed_by', '')}", "share", "calls", "us a call", "GFLOP/s", "GB/s"],
                        [(k["kernel"], f"{k['share']:.1%}", k["calls"], k["microseconds"], k["gflops"], k["gbytes"])
                         for k in e["figures"].get("kernels", [])])
     return lines
@@ -106,7 +106,7 @@ def byte_tables(entries):
 def pages(whole):
     yield "# libbetty on a CUDA device"
     yield ""
-    yield f"{summary(whole['checks'])}. What is done twice must come to the same bits."
+    yield f"{summary(whole['checks'])}. Whatever runs twice must give the same bits."
     yield ""
     yield from table(["", ""], machine_rows(whole))
     for part in whole["parts"]:

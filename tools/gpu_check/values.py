@@ -94,7 +94,7 @@ class Example:
         captured, one_by_one = (os.path.join(folder, each) for each in ("captured", "one-by-one"))
         found = figures(captured)
         wrong = [apart(captured, self.near),
-                 None if state(captured) == state(one_by_one) else "other bits step by step than captured",
+                 None if state(captured) == state(one_by_one) else "different bits step by step and captured",
                  None if found["planned_bytes"] == found["allocated_bytes"] and found["planned_bytes"] else
                  f"{found['allocated_bytes']} bytes on the device, planned {found['planned_bytes']}"]
         wrong = "; ".join(filter(None, wrong))
@@ -153,7 +153,7 @@ def nccl(part, places, environment, machine):
     part.do([checks.program(name, [places.program(RANKS)], alone, 120)])
     for entry in part.entries[-1:]:
         if entry["name"] == name and entry["status"] == OK and ranks == 1:
-            entry["note"] = "libbetty's collectives over one rank: nothing is said of several"
+            entry["note"] = "libbetty's collectives over one rank: this says nothing about several"
 
 
 def run(part, places, environment, machine):

@@ -1,21 +1,21 @@
-/* NAME.c: a problem of two levels, to be changed into yours.
+/* NAME.c: a problem of two levels, to change into your own.
  *
- *     betty-run NAME.ini                          trains it, and leaves the folder runs/NAME-1
- *     betty-run NAME.ini --plan                   says what memory it needs, before it runs
- *     betty-run NAME.ini --check-hypergradient    compares its hypergradient with differences of retrained losses
- *     betty-run NAME.ini --set model.lr=0.05      overrides a setting of NAME.ini
+ *     betty-run NAME.ini                          train; the results are in the folder runs/NAME-1
+ *     betty-run NAME.ini --plan                   print how much memory it needs, without training
+ *     betty-run NAME.ini --check-hypergradient    compare its hypergradient with differences of retrained losses
+ *     betty-run NAME.ini --set model.lr=0.05      override a setting of NAME.ini
  *
- * The lower problem, `model`, is a classifier. The upper problem, `penalty`, learns how strongly large weights of the
- * classifier are punished, from rows that the classifier is not trained on. Each is a set of callbacks, which are
- * traced once; what they return is differentiated by the library.
+ * The lower problem, `model`, is a classifier. The upper problem, `penalty`, learns how strongly to penalise large
+ * weights of the classifier, from rows that the classifier is not trained on. Each problem is a set of callbacks. The
+ * library traces them once and differentiates what they return.
  *
- * To make it yours, change what is marked with HERE. `man betty` lists the functions. */
+ * To make it your own, change the places marked HERE. `man betty` lists the functions. */
 #include <betty/betty.h>
 
 /* ---- data ---- */
 
-/* HERE: your data. A path such as "table.csv" (or a folder of images, one subfolder for each class) takes the place of
- * the name of a data set that comes with the library. A table's last column is the field "y", all others are "x". */
+/* HERE: your data. Instead of the name of a data set that comes with the library, give a path such as "table.csv", or
+ * a folder of images with one subfolder per class. A table's last column is the field "y", all others are "x". */
 static bt_dataset *part(bt_problem *self, double from, double to)
 {
     return bt_dataset_part(bt_dataset_open("breast_cancer", "train"), from, to, bt_seed(self));
@@ -35,7 +35,7 @@ static bt_module *model_module(bt_problem *self)
     return bt_nn_sequential(bt_nn_batch_norm(columns), bt_nn_mlp(bt_relu, columns, width, 1));
 }
 
-static bt_tensor *logits(bt_problem *model, const bt_batch *batch) /* one number for each row: above 0 means 1 */
+static bt_tensor *logits(bt_problem *model, const bt_batch *batch) /* one number per row: above 0 means class 1 */
 {
     return bt_squeeze(bt_forward(model, bt_field(batch, "x")), 1);
 }
@@ -46,8 +46,7 @@ static bt_tensor *loss(bt_problem *model, const bt_batch *batch)
     return bt_mean(bt_binary_cross_entropy(logits(model, batch), bt_field(batch, "y")));
 }
 
-/* What a step of the model makes smaller. It uses the upper problem's parameter: here is what the levels have to do
- * with each other. */
+/* The loss that the model minimises. It uses the upper problem's parameter: this is how the levels are connected. */
 static bt_tensor *model_step(bt_problem *self, const bt_batch *batch)
 {
     bt_tensor *strength = bt_exp(bt_forward(bt_peer(self, "penalty")));
@@ -55,7 +54,7 @@ static bt_tensor *model_step(bt_problem *self, const bt_batch *batch)
     return bt_add(loss(self, batch), bt_mul(strength, size));
 }
 
-/* What a validation reports: a metric, model.valid.acc, and the loss. */
+/* What a validation reports: the loss, and a metric, model.valid.acc. */
 static bt_tensor *model_validation(bt_problem *self, const bt_batch *batch)
 {
     bt_tensor *found = bt_greater(logits(self, batch), 0);
@@ -65,20 +64,20 @@ static bt_tensor *model_validation(bt_problem *self, const bt_batch *batch)
 
 /* ---- penalty: the upper problem ---- */
 
-/* HERE: what the upper problem learns: one number, the logarithm of the strength. */
+/* HERE: what the upper problem learns. Here it is one number, the logarithm of the strength. */
 static bt_module *penalty_module(bt_problem *self)
 {
     return bt_nn_parameter(bt_init_constant(bt_option_double(self, "start", -6, -20, 20)));
 }
 
-/* What a step of it makes smaller: the loss of the trained model on other rows. */
+/* The loss that the upper problem minimises: that of the trained model on other rows. */
 static bt_tensor *penalty_step(bt_problem *self, const bt_batch *batch)
 {
     bt_metric(self, "strength", bt_exp(bt_forward(self)));
     return loss(bt_peer(self, "model"), batch);
 }
 
-/* ---- what this file offers: the sections of NAME.ini ---- */
+/* ---- the problems of this file: the sections of NAME.ini ---- */
 
 static const bt_problem_def penalty = {
     .name = "penalty",

@@ -6,7 +6,7 @@
 
 static bt_status alone(const bt_call *call)
 {
-    return bt_fail(BT_ERROR_INTERNAL, "%s: a collective runs with all ranks only", call->op->name);
+    return bt_fail(BT_ERROR_INTERNAL, "%s: a collective can only run with all ranks", call->op->name);
 }
 
 static bool accepts(const bt_call *call)
@@ -157,7 +157,7 @@ static bt_status check(const bt_call *const *calls, int ranks)
     for (int r = 0; r < ranks; r++) {
         const bt_collective_attr *own = calls[r]->attr;
         if (own->rank != r || own->ranks != ranks || !bt_calls_meet(calls[r], calls[0]))
-            return bt_fail(BT_ERROR_INTERNAL, "%s: rank %d of %d is at another call (%s of rank %lld of %lld)",
+            return bt_fail(BT_ERROR_INTERNAL, "%s: rank %d of %d is at a different call (%s of rank %lld of %lld)",
                            calls[0]->op->name, r, ranks, calls[r]->op->name, (long long)own->rank,
                            (long long)own->ranks);
     }

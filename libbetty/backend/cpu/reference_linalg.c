@@ -77,7 +77,8 @@ static void substitute(const matrices *x)
 
 bt_status bt_cpu_singular(int64_t matrix)
 {
-    return bt_fail(BT_ERROR_NUMERIC, "solve: matrix %lld is singular; add a small number to its diagonal if it may be",
+    return bt_fail(BT_ERROR_NUMERIC,
+                   "solve: matrix %lld is singular; if that can happen, add a small number to its diagonal",
                    (long long)matrix);
 }
 

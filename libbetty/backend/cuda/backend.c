@@ -48,8 +48,10 @@ static const char *isa(void)
 
 static const bt_conversions *conversions(void) { return bt_backend_cpu()->conversions(); }
 
-static bt_backend backend = {
-    .name = "cuda", .isa = isa, .kernels = {.device = "cuda", .list = kernels}, .conversions = conversions};
+static bt_backend backend = {.name = "cuda",
+                             .isa = isa,
+                             .kernels = {.device = "cuda", .list = kernels, .tf32 = true},
+                             .conversions = conversions};
 
 static void ask(void)
 {
@@ -125,7 +127,7 @@ const bt_backend *bt_backend_cuda_to_plan(void)
     static const bt_device_table none = {.own = BT_CUDA_STAGES * BT_CUDA_STAGE};
     static const bt_backend to_plan = {.name = "cuda",
                                        .isa = planned_isa,
-                                       .kernels = {.device = "cuda", .list = kernels},
+                                       .kernels = {.device = "cuda", .list = kernels, .tf32 = true},
                                        .conversions = conversions,
                                        .device = &none};
     return &to_plan;

@@ -12,12 +12,12 @@ typedef struct planned {
     const bt_cuda_conv_plan *aligned, *loose;
 } planned;
 
-/* Numbers of 32 bits and more have the same plans either way. */
+/* Numbers of 32 bits and more have the same plans either way, but with tf32, which is for aligned ones only. */
 static planned planned_of(const bt_call *call)
 {
     const bt_cuda_conv_plan *loose = bt_cuda_conv_planned(call, false);
-    const bool half = bt_dtype_half(call->in[0].dtype);
-    return (planned){.aligned = loose && half ? bt_cuda_conv_planned(call, true) : loose, .loose = loose};
+    const bool other = bt_dtype_half(call->in[0].dtype) || call->tag.low == BT_TF32;
+    return (planned){.aligned = loose && other ? bt_cuda_conv_planned(call, true) : loose, .loose = loose};
 }
 
 static bool accepts(const bt_call *call)

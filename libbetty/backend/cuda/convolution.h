@@ -9,8 +9,8 @@ enum { BT_CUDA_CONV, BT_CUDA_CONV_DX, BT_CUDA_CONV_DW };
 
 /* A convolution, with x [n, h, w, in], weights [out, kh, kw, in/groups] and y [n, oh, ow, out], all dense. */
 typedef struct bt_cuda_conv_case {
-    int64_t kind, dtype, alignment; /* of the operands' memory, in bytes */
-    int64_t x[4], w[4], y[4];       /* sizes, in this order */
+    int64_t kind, dtype, tf32, alignment; /* of the operands' memory, in bytes */
+    int64_t x[4], w[4], y[4];             /* sizes, in this order */
     int64_t stride[2], padding[2], dilation[2];
     int64_t card; /* which one it is planned for */
 } bt_cuda_conv_case;
@@ -27,8 +27,9 @@ struct bt_cuda_conv_plan {
 
 enum { BT_CUDA_CONV_WORKSPACE = 32 << 20 }; /* bytes, at most */
 
-/* Notes that no plan for the dtype has: sums that differ from run to run, or are not those of the dtype's numbers. */
-unsigned bt_cuda_conv_forbidden(bt_dtype dtype);
+/* Notes that no plan for the dtype has: sums that differ from run to run, or are not those of the dtype's numbers, nor,
+ * with tf32, of these rounded to 11 bits. */
+unsigned bt_cuda_conv_forbidden(bt_dtype dtype, bool tf32);
 
 /* Searched for once in the life of the process, and then kept. NULL: there is none, for whatever reason. */
 const bt_cuda_conv_plan *bt_cuda_conv_planned(const bt_call *call, bool aligned);

@@ -1,7 +1,8 @@
 /* backend/cuda/convolution_plan.c: asks cuDNN how a convolution would best be computed on a card, be it here or not.
  * Of the first candidates of its heuristics that may be used, the one with the least workspace is taken; a few bytes
  * more or less do not count. Its plain loops, which need none but are slow, stand at the end of nearly every list: they
- * are taken where they stand first, or alone. For operands in 16 bits that do not lie as tensor cores want them, which
+ * are taken where they stand first, or alone. With tf32, those that use tensor cores come before all others. For
+ * operands in 16 bits that do not lie as tensor cores want them, which
  * is seldom, only the workspace counts. */
 #include "backend/cuda/convolution.h"
 #include "backend/cuda/profile.h"
@@ -15,14 +16,14 @@ enum { PLAIN_LOOPS = 1 << CUDNN_NUMERICAL_NOTE_STRICT_NAN_PROP }; /* by which th
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static bt_cuda_conv_plan *plans;
 
-unsigned bt_cuda_conv_forbidden(bt_dtype dtype)
+unsigned bt_cuda_conv_forbidden(bt_dtype dtype, bool tf32)
 {
     const unsigned never =
         1U << CUDNN_NUMERICAL_NOTE_NONDETERMINISTIC | 1U << CUDNN_NUMERICAL_NOTE_FFT |
         1U << CUDNN_NUMERICAL_NOTE_DOWN_CONVERT_INPUTS | 1U << CUDNN_NUMERICAL_NOTE_REDUCED_PRECISION_REDUCTION |
         1U << CUDNN_NUMERICAL_NOTE_WINOGRAD | 1U << CUDNN_NUMERICAL_NOTE_WINOGRAD_TILE_4x4 |
         1U << CUDNN_NUMERICAL_NOTE_WINOGRAD_TILE_6x6 | 1U << CUDNN_NUMERICAL_NOTE_WINOGRAD_TILE_13x13;
-    return dtype == BT_F32 ? never | 1U << CUDNN_NUMERICAL_NOTE_TENSOR_CORE : never;
+    return dtype == BT_F32 && !tf32 ? never | 1U << CUDNN_NUMERICAL_NOTE_TENSOR_CORE : never;
 }
 
 /* ---- the convolution ---- */
@@ -64,6 +65,7 @@ static bool conv_of(const bt_call *call, bool aligned, bt_cuda_conv_case *of)
                                       : call->op == &bt_op_conv_dw ? BT_CUDA_CONV_DW
                                                                    : BT_CUDA_CONV,
                               .dtype = dtype,
+                              .tf32 = aligned && dtype == BT_F32 && call->tag.low == BT_TF32,
                               .alignment = aligned ? 16 : (int64_t)bt_dtype_size(dtype),
                               .w = {v.w->dims[3], v.w->dims[0], v.w->dims[1], v.w->dims[2]}};
     memcpy(of->x, v.x->dims, sizeof of->x);
@@ -171,7 +173,7 @@ typedef struct search {
     bt_cudnn_bag bag;
     cudnnHandle_t handle; /* NULL: the card is not here */
     cudnnBackendDescriptor_t card, graph;
-    unsigned forbidden;
+    unsigned forbidden, preferred; /* notes */
     int considered;
     bool frugal;
     bt_cuda_conv_plan *best;
@@ -218,12 +220,26 @@ static unsigned notes_of(bt_cudnn_bag *bag, cudnnBackendDescriptor_t engine)
     return bits;
 }
 
-/* Takes the place of the best one so far if it needs less. */
+static bool is_better(const search *s, const bt_cuda_conv_plan *found, const bt_cuda_conv_plan *best)
+{
+    const unsigned differ = (found->notes ^ best->notes) & s->preferred;
+    if (!best->plan || differ)
+        return !best->plan || differ & found->notes;
+    return !(found->notes & PLAIN_LOOPS && !s->frugal) && best->workspace >= found->workspace + few(s);
+}
+
+/* None that comes later can be better. */
+static bool is_found(const search *s)
+{
+    return s->best->plan && s->best->workspace < few(s) && (s->best->notes & s->preferred) == s->preferred;
+}
+
+/* Takes the place of the best one so far if it is better. */
 static void compare(search *s, bt_cudnn_bag *bag, const bt_cuda_conv_plan *found)
 {
     bt_cuda_conv_plan *best = s->best;
     s->considered++;
-    if (best->plan && ((found->notes & PLAIN_LOOPS && !s->frugal) || best->workspace < found->workspace + few(s)))
+    if (!is_better(s, found, best))
         return;
     if (best->plan)
         bt_cuda_cudnn()->descriptor_destroy(best->plan);
@@ -274,7 +290,7 @@ static void ask(search *s, cudnnBackendHeurMode_t mode)
         count =
             bt_cudnn_get(&bag, heuristics, CUDNN_ATTR_ENGINEHEUR_RESULTS, CUDNN_TYPE_BACKEND_DESCRIPTOR, count, found);
     const int most = s->frugal ? INT32_MAX : CANDIDATES;
-    for (int64_t i = 0; i < count && s->considered < most && !(s->best->plan && s->best->workspace < few(s)); i++)
+    for (int64_t i = 0; i < count && s->considered < most && !is_found(s); i++)
         consider(s, found[i]);
     bt_cudnn_free(&bag);
 }
@@ -282,7 +298,8 @@ static void ask(search *s, cudnnBackendHeurMode_t mode)
 static void find(bt_cuda_conv_plan *plan, cudnnHandle_t handle, const bt_card *card)
 {
     search s = {.handle = handle,
-                .forbidden = bt_cuda_conv_forbidden((bt_dtype)plan->of.dtype),
+                .forbidden = bt_cuda_conv_forbidden((bt_dtype)plan->of.dtype, plan->of.tf32),
+                .preferred = plan->of.tf32 ? 1U << CUDNN_NUMERICAL_NOTE_TENSOR_CORE : 0,
                 .frugal = plan->of.alignment < 4,
                 .best = plan};
     s.card = card_of(&s.bag, handle, card);

@@ -84,6 +84,8 @@ typedef struct bt_cuda_queue {
     bt_launched failed; /* where */
     bool waits;         /* after each launch: BETTY_CUDA=sync */
     bt_cuda_apart apart;
+    cudaEvent_t *ticks; /* with times */
+    int64_t tick_count, tick_capacity;
     size_t taken;                /* bytes of the device that were taken when it was opened */
     struct bt_cuda_ranks *ranks; /* backend/cuda/ranks.h; NULL: it has been joined to none */
 } bt_cuda_queue;
@@ -117,6 +119,11 @@ bt_status bt_cuda_side_await(const bt_cuda_queue *queue, const bt_cuda_side *sid
  * which joins it again with the last `meet`. */
 bt_status bt_cuda_lane_move(void *queue, void *to, const void *from, size_t bytes, bool out, int64_t number);
 bt_status bt_cuda_lane_meet(void *queue, int64_t number);
+
+/* ticks.c: as tick and between of the device. */
+bt_status bt_cuda_tick(void *queue, int64_t number);
+bt_status bt_cuda_between(void *queue, int64_t number, double *seconds);
+void bt_cuda_ticks_close(bt_cuda_queue *queue);
 
 bool bt_cuda_answers(void); /* there is a device */
 int bt_cuda_chosen(void);   /* that of this process */

@@ -1,5 +1,5 @@
-/* backend/cuda/matmul.c: dot, dot_add and linear by cuBLASLt, without reduced precision: f32 is f32, and 16 bits are
- * summed in f32.
+/* backend/cuda/matmul.c: dot, dot_add and linear by cuBLASLt, without reduced precision: f32 is f32, but where a level
+ * has said tf32, and 16 bits are summed in f32.
  *
  * The library's matrices lie column after column. Read so, ours are transposed, and the product is c' = b' a': our b is
  * its A, our a its B. A bias, which it adds to each column, is then one for each column of c. */
@@ -24,6 +24,7 @@ typedef struct product {
     matrix operand[OPERANDS];
     int64_t batch;
     bool shifts, relu, adds;
+    bool tf32; /* operands of f32 may be rounded to 11 bits */
 } product;
 
 typedef struct choice {
@@ -120,6 +121,7 @@ static bool product_of(const bt_call *call, product *p)
         fits = fits && lies(&call->in[2], 1, 0, c) && factor_fits(&call->in[3], d);
     if (p->shifts)
         fits = fits && bias_fits(&call->in[2], d);
+    p->tf32 = call->tag.low == BT_TF32 && in_a->type == CUDA_R_32F;
     return fits && in_a->type == in_b->type && c->type == d->type &&
            (d->type == in_a->type || (d->type == CUDA_R_32F && in_a->type != CUDA_R_64F));
 }
@@ -151,8 +153,10 @@ static bool make_desc(const bt_cublaslt *lt, plan *p)
     const uint32_t finish = of->shifts ? of->relu ? CUBLASLT_EPILOGUE_RELU_BIAS : CUBLASLT_EPILOGUE_BIAS
                             : of->relu ? CUBLASLT_EPILOGUE_RELU
                                        : CUBLASLT_EPILOGUE_DEFAULT;
-    return ok(lt->desc_create(&p->desc, wide ? CUBLAS_COMPUTE_64F : CUBLAS_COMPUTE_32F,
-                              wide ? CUDA_R_64F : CUDA_R_32F)) &&
+    const cublasComputeType_t compute = wide       ? CUBLAS_COMPUTE_64F
+                                        : of->tf32 ? CUBLAS_COMPUTE_32F_FAST_TF32
+                                                   : CUBLAS_COMPUTE_32F;
+    return ok(lt->desc_create(&p->desc, compute, wide ? CUDA_R_64F : CUDA_R_32F)) &&
            ok(lt->desc_set(p->desc, CUBLASLT_MATMUL_DESC_TRANSA, &turned[0], sizeof turned[0])) &&
            ok(lt->desc_set(p->desc, CUBLASLT_MATMUL_DESC_TRANSB, &turned[1], sizeof turned[1])) &&
            ok(lt->desc_set(p->desc, CUBLASLT_MATMUL_DESC_POINTER_MODE, &mode, sizeof mode)) &&
@@ -171,14 +175,18 @@ static void plan_free(const bt_cublaslt *lt, plan *p)
 /* ---- which algorithm ---- */
 
 /* What would not be the numbers that are asked for. */
-static uint64_t forbidden(cudaDataType_t type)
+static uint64_t forbidden(const product *p)
 {
-    const uint64_t fewer_bits = CUBLASLT_NUMERICAL_IMPL_FLAGS_INPUT_TF32 | CUBLASLT_NUMERICAL_IMPL_FLAGS_INPUT_16F |
-                                CUBLASLT_NUMERICAL_IMPL_FLAGS_INPUT_16BF | CUBLASLT_NUMERICAL_IMPL_FLAGS_INPUT_8I |
-                                CUBLASLT_NUMERICAL_IMPL_FLAGS_IMMA;
-    return type == CUDA_R_32F   ? CUBLASLT_NUMERICAL_IMPL_FLAGS_TENSOR_OP_MASK | fewer_bits
-           : type == CUDA_R_64F ? fewer_bits
-                                : CUBLASLT_NUMERICAL_IMPL_FLAGS_ACCUMULATOR_16F;
+    const uint64_t fewer_bits = CUBLASLT_NUMERICAL_IMPL_FLAGS_INPUT_16F | CUBLASLT_NUMERICAL_IMPL_FLAGS_INPUT_16BF |
+                                CUBLASLT_NUMERICAL_IMPL_FLAGS_INPUT_8I | CUBLASLT_NUMERICAL_IMPL_FLAGS_IMMA;
+    const cudaDataType_t type = p->operand[A].type;
+    if (p->tf32)
+        return fewer_bits;
+    if (type == CUDA_R_32F)
+        return CUBLASLT_NUMERICAL_IMPL_FLAGS_TENSOR_OP_MASK | CUBLASLT_NUMERICAL_IMPL_FLAGS_INPUT_TF32 | fewer_bits;
+    if (type == CUDA_R_64F)
+        return CUBLASLT_NUMERICAL_IMPL_FLAGS_INPUT_TF32 | fewer_bits;
+    return CUBLASLT_NUMERICAL_IMPL_FLAGS_ACCUMULATOR_16F;
 }
 
 /* Pieces of k are added in the order that they have, and in the type that they are summed in. */
@@ -192,7 +200,7 @@ static bool suits(const bt_cublaslt *lt, const plan *p, const cublasLtMatmulHeur
     return ok(result->state) && result->workspaceSize <= WORKSPACE &&
            ok(lt->algo_cap(&result->algo, CUBLASLT_ALGO_CAP_NUMERICAL_IMPL_FLAGS, &flags, sizeof flags, &size)) &&
            ok(lt->algo_config(&result->algo, CUBLASLT_ALGO_CONFIG_REDUCTION_SCHEME, &scheme, sizeof scheme, &size)) &&
-           !(flags & forbidden(p->product.operand[A].type)) && !(scheme & ~schemes);
+           !(flags & forbidden(&p->product)) && !(scheme & ~schemes);
 }
 
 static bool prefer(const bt_cublaslt *lt, const plan *p, cublasLtMatmulPreference_t preference, int which)
@@ -200,7 +208,7 @@ static bool prefer(const bt_cublaslt *lt, const plan *p, cublasLtMatmulPreferenc
     static const cublasLtMatmulPreferenceAttributes_t aligned[] = {
         CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES,
         CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES};
-    const uint64_t most = WORKSPACE, allowed = ~forbidden(p->product.operand[A].type);
+    const uint64_t most = WORKSPACE, allowed = ~forbidden(&p->product);
     bool set =
         ok(lt->preference_set(preference, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, &most, sizeof most)) &&
         ok(lt->preference_set(preference, CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK, &schemes, sizeof schemes)) &&

@@ -34,6 +34,7 @@ static void cuda_close(void *queue)
     for (int i = 0; i < BT_CUDA_MARKS; i++)
         if (q->events[i])
             cudaEventDestroy(q->events[i]);
+    bt_cuda_ticks_close(q);
     bt_cuda_stages_close(q);
     bt_cuda_side_close(&q->lane);
     bt_cuda_side_close(&q->apart.side);
@@ -359,6 +360,8 @@ static const bt_device_table device = {
     .launch = cuda_launch,
     .mark = cuda_mark,
     .wait = cuda_wait,
+    .tick = bt_cuda_tick,
+    .between = bt_cuda_between,
     .record = cuda_record,
     .recorded = cuda_recorded,
     .replay = cuda_replay,
