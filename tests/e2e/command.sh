@@ -34,7 +34,7 @@ has plan 'parameters'
 [ "$(head -c 1 plan.json)" = '{' ] || fail "--json is not JSON"
 "$BETTY_RUN" hpo.ini --plan --json | diff - plan.json || fail "the plan is another one in another process"
 "$BETTY_RUN" hpo.ini --check-hypergradient --samples 2 --set model.unroll_steps=5 >out 2>err || fail "the check failed"
-has out 'hypergradient against differences' 'cosine' 'agrees'
+has out 'hypergradient against differences' 'cosine' 'agree;'
 "$BETTY_RUN" hpo.ini --check-hypergradient --samples 2 --json --set model.unroll_steps=5 >out 2>err || fail "the check as JSON failed"
 has out '"level": "penalty"' '"samples": [' '"verdict": "' '"lowers": [' '"parts": ['
 [ ! -e runs ] || fail "a report left a folder"

@@ -384,8 +384,7 @@ START_TEST(runs_while_it_is_traced)
     ck_assert_msg(problem != NULL, "%s", bt_error());
     traced_in = engine;
     ck_assert_int_eq(bt_set_dependency(problem, "", ""), BT_ERROR_ARGUMENT);
-    ck_assert_msg(strstr(bt_error(), "running, training_step: bt_engine_run: the engine is running"), "%s",
-                  bt_error());
+    ck_assert_msg(strstr(bt_error(), "running, training_step: bt_engine_run: the engine is running"), "%s", bt_error());
     ck_assert_int_eq(bt_engine_steps(engine), 0);
     bt_error_clear();
     levels_run(engine);
