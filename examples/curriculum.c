@@ -92,7 +92,7 @@ static bt_tensor *blurred_guess(void *student, bt_tensor *const *in)
 
 static bt_tensor *student_step(bt_problem *self, const bt_batch *batch)
 {
-    bt_tensor *guess = bt_checkpoint(blurred_guess, self, bt_field(batch, "x")); /* its layers are not kept */
+    bt_tensor *guess = bt_checkpoint(blurred_guess, self, bt_field(batch, "x")); /* its layers are recomputed */
     bt_tensor *loss = losses(guess, batch);
     bt_tensor *spread = bt_mean(bt_log_softmax(bt_forward(self, bt_div(bt_field(batch, "other.x"), 16)), -1));
     if (!bt_static_int(self, "sorting", sorting_now)) /* if it changes, this is traced again */

@@ -1,4 +1,4 @@
-/* engine/grid/begin.c: what is to be run, and where: asked for anew, or what a folder has and what is added. */
+/* engine/grid/begin.c: what is to be run, and where: a new request, or what a folder has and what is added. */
 #include "engine/config/config.h"
 #include "engine/grid/grid_inside.h"
 #include "engine/output/left.h"

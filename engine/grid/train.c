@@ -52,7 +52,7 @@ static bt_status tell_plan(bt_engine *engine, FILE *tell)
                                            "persistent", (json_int_t)sizes.persistent));
 }
 
-/* What ended before its first checkpoint begins anew. */
+/* A run that ended before its first checkpoint begins again. */
 static bt_status set_up(const bt_grid_job *job, bt_engine *engine)
 {
     const bt_output_content content = job->folder ? bt_output_holds(job->folder) : BT_OUTPUT_NOTHING;

@@ -10,7 +10,7 @@
 typedef struct bt_context bt_context; /* context.h */
 
 /* What a row is for: its name, and whether
- *   saved   a checkpoint has it; what is not is given anew before each program that reads it
+ *   saved   a checkpoint has it; what is not is set again before each program that reads it
  *   rolls   roll_back takes it back to the start of the inner loop
  *   update  only updates write it, so that a question, which makes none, leaves it as it is */
 #define BT_ROLE_LIST(X)                                                                                                \

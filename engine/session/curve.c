@@ -1,5 +1,5 @@
-/* engine/session/curve.c: what less memory costs: the run planned anew for falling budgets, down to the least that is
- * found. Each is planned just as with that `memory_budget`, so that its plan can be had by writing so. */
+/* engine/session/curve.c: what less memory costs: the run planned again for falling budgets, down to the smallest that
+ * is found. Each is planned just as with that `memory_budget`, so that its plan can be had by writing so. */
 #include "engine/session/session.h"
 
 #include "engine/output/json.h"
@@ -132,7 +132,7 @@ static bt_status try(walk *w, size_t arena, bool *fits)
     return status;
 }
 
-/* What was found where a budget could not be kept to: to be had by asking for it, or for more, up to what did fit. */
+/* The smallest plan found for a budget that could not be met. Asking for it, or for more up to what fits, gives it. */
 static bt_status try_least(walk *w, size_t above)
 {
     bool fits = false;

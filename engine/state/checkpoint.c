@@ -8,7 +8,7 @@
 
 /* ---- saving ---- */
 
-/* A static int that has changed makes the programs anew before the next step; they are what is signed. */
+/* If a static int has changed, the programs are rebuilt before the next step; these are what is signed. */
 static bt_status list_all(bt_context *context, bt_tensor_list *list)
 {
     BT_TRY(bt_update_scalars(context));

@@ -143,7 +143,7 @@ static bt_status evaluate(bt_problem *self, bt_step_fn *fn, const bt_batch *batc
     bt_aside aside;
     if (!fn || !result.data)
         return bt_fail(BT_ERROR_ARGUMENT, "bt_eval: the %s is NULL", fn ? "place for the result" : "function");
-    BT_TRY(bt_update_scalars(self->context)); /* before the look-up: it may make programs anew */
+    BT_TRY(bt_update_scalars(self->context)); /* before the look-up: it may rebuild programs */
     BT_TRY(bt_instance_set_aside(instance, &aside));
     bool begun = begin_work(self->context, BT_STAGE_PROGRAM);
     bt_status status = answer(self, fn, batch, result), back = bt_instance_put_back(instance, &aside);

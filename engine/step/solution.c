@@ -50,7 +50,7 @@ static bt_status check(const bt_problem *upper, const wanted *w)
                    (long long)due, (long long)(w->result.data ? room : 0));
 }
 
-/* The programs anew, joined or apart, with what belongs to them as it was. */
+/* Rebuilds the programs, joined or apart, with what belongs to them unchanged. */
 static bt_status programs(bt_context *context, bool apart, const bt_kept *before)
 {
     context->apart = apart;

@@ -54,7 +54,8 @@ static void *out_of_memory(size_t size)
 
 enum { LARGE = 8 << 20, PAGE = 4096 };
 
-/* Data sets are read at random: on large pages, translating the addresses costs less. A wish; its failure is none. */
+/* Data sets are read at random: on large pages, translating the addresses costs less. Only a hint: if it fails, nothing
+ * is lost. */
 static void ask_for_large_pages(char *memory, size_t size)
 {
     size_t before = (PAGE - (uintptr_t)memory % PAGE) % PAGE;

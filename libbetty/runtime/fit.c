@@ -44,7 +44,7 @@ typedef struct fit {
     bool stuck;             /* and that program cannot have less */
 } fit;
 
-/* Compiles the entry's program anew, within the limit; as at the beginning, if that is within it. */
+/* Compiles the entry's program again, within the limit; as at first, if that is within it. */
 static bt_status recompile(const fit *f, int64_t e)
 {
     const size_t room = f->limit > f->beside[e] ? f->limit - f->beside[e] : 1;

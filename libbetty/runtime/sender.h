@@ -14,7 +14,7 @@ void bt_sender_free(bt_sender *sender);    /* when all is done; before its joint
 int64_t bt_sender_give(bt_sender *sender, const bt_call *call, uint64_t at);
 /* Until this one is done, and so all before it. The first failure of any of them, behind which none is made. */
 bt_status bt_sender_wait(bt_sender *sender, int64_t number);
-/* Until all are done, whatever has become of them: it begins anew. */
+/* Waits until all are done, whether or not they failed; then it can start again. */
 void bt_sender_drain(bt_sender *sender);
 
 #endif

@@ -1,4 +1,4 @@
-/* runtime/watch.c: running without the plan. Slow on purpose: pointers are set anew before every step. */
+/* runtime/watch.c: running without the plan. Slow on purpose: pointers are set again before every step. */
 #include "runtime/watch.h"
 
 #include <stdlib.h>
@@ -14,7 +14,7 @@ typedef struct held { /* a value of the phase */
 
 struct bt_watch {
     held *values;
-    char *stage; /* room for the largest value in parts, while its parts are allocated anew */
+    char *stage; /* room for the largest value in parts, while its parts are allocated again */
 };
 
 typedef struct moment { /* a step of a program */
@@ -159,7 +159,7 @@ static bt_status obtain(bt_phase *phase, int64_t i, int64_t to)
     return BT_OK;
 }
 
-/* The parts from .. to of a value, allocated anew as they are wanted, if they are not so already. */
+/* The parts from .. to of a value, allocated again as they are needed, if they are not so already. */
 static bt_status rearrange(const moment *m, int64_t from, int64_t to)
 {
     held *h = m->phase->watch->values;

@@ -408,7 +408,7 @@ START_TEST(faults)
     expect_failure(BT_ERROR_DATA, "set/train/b/2.png is in colour", "set/train/a/1.png is grey");
     write_text("set/train/b/2.png", "");
     ck_assert_ptr_null(bt_dataset_open(path_of("set"), "train"));
-    expect_failure(BT_ERROR_DATA, "set/train/b/2.png", "not a whole PNG image: the file ends too early");
+    expect_failure(BT_ERROR_DATA, "set/train/b/2.png", "not a complete PNG image: the file ends too early");
     write_png("set/train/b/2.png", kind_of(3, 5, 4));
     write_text("set/train/b/3.WebP", "");
     ck_assert_ptr_null(bt_dataset_open(path_of("set"), "train"));
