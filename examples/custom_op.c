@@ -44,13 +44,16 @@ static void softplus_vjp(const void *attr, bt_tensor *const *in, bt_tensor *cons
     wanted[0] = bt_mul(given[0], bt_sigmoid(bt_mul(*(const double *)attr, in[0])));
 }
 
-/* The same, made of other ops, for devices without the kernel, such as a GPU. */
+/* The same, made of other ops, for devices without a kernel of its own. */
 static void softplus_body(const void *attr, bt_tensor *const *in, bt_tensor **out)
 {
     const double sharpness = *(const double *)attr;
     bt_tensor *tail = bt_log1p(bt_exp(bt_mul(-sharpness, bt_abs(in[0]))));
     out[0] = bt_add(bt_maximum(in[0], 0), bt_div(tail, sharpness));
 }
+
+/* examples/softplus.cu; NULL where that is not linked, and then the body takes its place. */
+bt_status softplus_on_cuda(const bt_launch *run) __attribute__((weak));
 
 static const bt_op softplus = {
     .name = "softplus",
@@ -60,7 +63,8 @@ static const bt_op softplus = {
     .body = softplus_body,
     .vjp = softplus_vjp,
     .kernels = {{.device = BT_CPU, .dtype = BT_F32, .launch = softplus_launch},
-                {.device = BT_CPU, .dtype = BT_F64, .launch = softplus_launch}},
+                {.device = BT_CPU, .dtype = BT_F64, .launch = softplus_launch},
+                {.device = BT_CUDA, .dtype = BT_F32, .launch = softplus_on_cuda}},
 };
 
 /* ---- an optimiser: divides the gradient by the root of its mean square, one number per row ---- */

@@ -24,6 +24,7 @@ typedef struct bt_call {
     int64_t n;
     const struct bt_joined *joined; /* of several steps: compile/joined.h; NULL: of one */
     void *queue;                    /* of the device that it is launched on (runtime/device.h); NULL: the processor */
+    void *stream;                   /* CUDA: the queue's, for kernels of the user's */
     bt_tag tag;
 } bt_call;
 

@@ -138,8 +138,8 @@ static bt_status no_kernel(const bt_compilation *c, const bt_node *node)
 {
     bt_text text = {0};
     bt_node_describe(node, &text);
-    bt_fail(BT_ERROR_UNSUPPORTED, "the %s backend has no kernel for %s", c->options->kernels->device,
-            bt_text_get(&text));
+    bt_fail(BT_ERROR_UNSUPPORTED, "the %s backend has no kernel for %s%s", c->options->kernels->device,
+            bt_text_get(&text), node->op->info ? "" : ": give the op one for this device and dtype, or a body");
     bt_text_free(&text);
     return BT_ERROR_UNSUPPORTED;
 }

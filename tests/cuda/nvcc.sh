@@ -20,5 +20,5 @@ compile() { # FILE
         /Compiling entry function/ { kernels++ }
         END { printf "%s: %d kernels\n", file, kernels; exit bad || !kernels }' "$folder/log"
 }
-for file in libbetty/backend/cuda/*.cu; do compile "$file" || bad=1; done
+for file in libbetty/backend/cuda/*.cu examples/*.cu; do compile "$file" || bad=1; done
 exit $bad

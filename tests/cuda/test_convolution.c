@@ -67,6 +67,20 @@ START_TEST(the_plan)
 }
 END_TEST
 
+/* With tf32, tensor cores for operands that lie as they want them. */
+START_TEST(with_tf32)
+{
+    scene s;
+    begin(&s, &bt_op_conv, BT_F32, 1);
+    s.call.tag.low = BT_TF32;
+    ck_assert(by_cudnn(&s));
+    ck_assert_int_eq(bt_cuda_conv_planned(&s.call, true)->engine, 67);
+    ck_assert_int_eq(bt_cuda_conv_planned(&s.call, false)->engine, 28);
+    s.call.tag.low = BT_F32;
+    ck_assert_int_eq(bt_cuda_conv_planned(&s.call, true)->engine, 28);
+}
+END_TEST
+
 /* Operands in 16 bits that do not lie as they should: nothing is kept for them. */
 START_TEST(the_other_plan)
 {
@@ -253,6 +267,7 @@ int main(void)
     Suite *suite = suite_create("cuda: convolution");
     TCase *tcase = tcase_create("convolution");
     tcase_add_test(tcase, the_plan);
+    tcase_add_test(tcase, with_tf32);
     tcase_add_test(tcase, the_other_plan);
     tcase_add_test(tcase, not_the_last_resort);
     tcase_add_test(tcase, fallback_and_nothing);

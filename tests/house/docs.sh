@@ -71,7 +71,7 @@ quotes() { # PAGE EXAMPLE...
 }
 quotes writing-a-problem.md tutorial.c tutorial.ini || bad=1
 quotes programs.md step_by_step.c environment.c || bad=1
-quotes extending.md custom_op.c game.c curriculum.c || bad=1
+quotes extending.md custom_op.c softplus.cu game.c curriculum.c || bad=1
 quotes text.md ../tests/nn/test_text.c || bad=1
 
 # Links between pages lead somewhere.

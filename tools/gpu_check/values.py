@@ -15,6 +15,8 @@ from places import ROOT, has_compiler
 HERE = os.path.dirname(os.path.abspath(__file__))
 RANKS = "backend.ranks"  # a test of NCCL, by itself in the report
 TOLERANCE = 1e-3  # of the numbers of an example, of their size: as tests/cuda/examples.sh
+TF32 = ["reweight", "reweight_cifar"]  # once more with precision = tf32: products, and convolutions
+TF32_TOLERANCE = 5e-2  # beside the processor's fp32
 
 
 # ---- tests ----
@@ -46,7 +48,7 @@ def state(folder):
     return all_of_it.hexdigest()
 
 
-def apart(folder, other):
+def apart(folder, other, tolerance):
     """In words, the first number of a run that is not the other's but for rounding; None: there is none."""
     found, due = ([json.loads(line) for line in metrics(each)] for each in (folder, other))
     if len(found) != len(due) or not due:
@@ -55,7 +57,7 @@ def apart(folder, other):
         if a.keys() != b.keys():
             return f"other metrics at step {b.get('step')}"
         for key, value in b.items():
-            if isinstance(value, (int, float)) and not abs(a[key] - value) <= TOLERANCE * (1 + abs(value)):
+            if isinstance(value, (int, float)) and not abs(a[key] - value) <= tolerance * (1 + abs(value)):
                 return f"{key} at step {b['step']} is {a[key]}, on the processor {value}"
     return None
 
@@ -71,8 +73,8 @@ def figures(folder):
 class Example:
     """One of them: on the processor, on the device, and there once more step by step."""
 
-    def __init__(self, places, environment, name, settings):
-        self.places, self.environment, self.name = places, environment, name
+    def __init__(self, places, environment, name, settings, tolerance=TOLERANCE):
+        self.places, self.environment, self.name, self.tolerance = places, environment, name, tolerance
         self.settings = [word for setting in settings for word in ("--set", setting)]
         self.near = None  # the folder of the run on the processor
 
@@ -93,7 +95,7 @@ class Example:
         self.near = self.near or shutil.copytree(os.path.join(folder, "near"), os.path.join(folder, "..", "near"))
         captured, one_by_one = (os.path.join(folder, each) for each in ("captured", "one-by-one"))
         found = figures(captured)
-        wrong = [apart(captured, self.near),
+        wrong = [apart(captured, self.near, self.tolerance),
                  None if state(captured) == state(one_by_one) else "different bits step by step and captured",
                  None if found["planned_bytes"] == found["allocated_bytes"] and found["planned_bytes"] else
                  f"{found['allocated_bytes']} bytes on the device, planned {found['planned_bytes']}"]
@@ -120,10 +122,13 @@ def example_checks(part, places, environment):
         if needs_compiler(places, name) and not has_compiler():
             part.note(f"example {name}", SKIPPED, "it is a C file, and there is no compiler")
             continue
-        example = Example(places, dict(environment, BETTY_DATA=lines[0]), name, settings)
+        with_data = dict(environment, BETTY_DATA=lines[0])
         if not os.path.isdir("/usr/share/datasets/fashion-mnist"):
             share(lines[0])
-        made.append(Check(f"example {name}", example.work, 60))
+        made.append(Check(f"example {name}", Example(places, with_data, name, settings).work, 60))
+        if name in TF32:
+            tf32 = Example(places, with_data, name, [*settings, "engine.precision=tf32"], TF32_TOLERANCE)
+            made.append(Check(f"example {name} in tf32", tf32.work, 60))
     return made
 
 

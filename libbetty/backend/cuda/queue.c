@@ -272,6 +272,7 @@ static bt_status launch(bt_cuda_queue *q, const bt_kernel_impl *kernel, const bt
 {
     bt_call placed = *call;
     placed.queue = q;
+    placed.stream = q->stream;
     q->launched = site;
     q->fresh = true;
     BT_TRY(kernel->launch(&placed));

@@ -18,9 +18,12 @@ typedef struct bt_launch { /* the arguments of a kernel; a kernel allocates noth
     const bt_array *out;
     void *scratch;
     int threads;
-    void *stream; /* CUDA: the cudaStream_t */
+    void *stream; /* CUDA: the cudaStream_t; NULL on the CPU */
 } bt_launch;
 
+/* Inputs are dense. The function of a CUDA kernel runs on the host: the data of its arrays and its scratch are the
+ * device's, and it puts its work onto the stream and returns. It does not wait or allocate, and uses no other stream:
+ * its work is recorded in a graph, which is then launched again and again without it. */
 typedef struct bt_kernel {
     bt_device device;
     bt_dtype dtype; /* of the first input */
