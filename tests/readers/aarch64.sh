@@ -30,8 +30,10 @@ cmake --build "$place/build" --target betty-run betty-manual "${tests[@]}" >log 
 diff "$place/build/man/man1/betty-run.1" <("$BETTY_RUN" --help=man)
 
 export CK_TIMEOUT_MULTIPLIER=30 # an emulator takes its time
-passes() { # TEST
-    qemu-aarch64 -L "$root" "$place/build/tests/bin/$1" >log 2>&1 && return
+passes() { # TEST; 77: it says why it has nothing to do here
+    local status=0
+    qemu-aarch64 -L "$root" "$place/build/tests/bin/$1" >log 2>&1 || status=$?
+    [ $status -ne 0 ] && [ $status -ne 77 ] || return 0
     # qemu-user has a fault of its own where the child of a program with threads makes threads.
     grep -q ':team:after_a_fork:' log && ! grep -E ':[EF]:' log | grep -qv ':team:after_a_fork:'
 }
