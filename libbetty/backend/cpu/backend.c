@@ -183,7 +183,9 @@ const bt_conversions *bt_cpu_conversions(const char *name)
 
 const bt_backend *bt_backend_cpu(void)
 {
-    static const bt_backend backend = {
-        .name = "cpu", .isa = isa, .kernels = {"cpu", kernels, bt_cpu_join}, .conversions = conversions};
+    static const bt_backend backend = {.name = "cpu",
+                                       .isa = isa,
+                                       .kernels = {.device = "cpu", .list = kernels, .join = bt_cpu_join},
+                                       .conversions = conversions};
     return &backend;
 }
