@@ -1,9 +1,7 @@
 /* engine/report/series.c: metrics over steps, as metrics.jsonl has them; the mean of several runs; fewer points. */
 #include "engine/report/report_inside.h"
 
-#include <errno.h>
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
 
 #define MOST_STEPS (INT64_C(1) << 52) /* each is a double of its own */
