@@ -3,6 +3,7 @@
 
 #include "base/footprint.h"
 #include "data/dataset.h"
+#include "runtime/copies.h"
 #include <string.h>
 
 void bt_phase_at_peak(const bt_phase *phase, size_t by_category[BT_CATEGORIES])
@@ -80,13 +81,25 @@ bt_memory_sizes bt_engine_measured(bt_engine *engine)
                              bt_live_host_bytes() - engine->host_baseline};
 }
 
-/* Kept states are copied by the host, between programs. */
+/* States of an inner loop that are kept, and what roll_back returns to: in no program, for copies between two programs
+ * fill them. */
+static size_t copied_bytes(const bt_context *context)
+{
+    size_t sum = 0;
+    for (int64_t i = 0; i < context->ledger.count; i++) {
+        const bt_ledger_row *row = &context->ledger.rows[i];
+        const bt_var *var = row->kind == BT_ROW_VAR ? row->data : NULL;
+        if (var && var->space == BT_SPACE_DEVICE && (row->role == BT_ROLE_SNAPSHOT || var->category == BT_TRAJECTORY))
+            sum += bt_var_home_bytes(var);
+    }
+    return sum;
+}
+
 bt_status bt_engine_device_bytes(const bt_engine *engine, bt_device_bytes *bytes)
 {
     size_t by_category[BT_CATEGORIES];
     BT_TRY(bt_instance_device_bytes(engine->context.instance, bytes));
-    bt_persistent_bytes(&engine->context, by_category, NULL);
-    bytes->variables += by_category[BT_TRAJECTORY];
+    bytes->variables += copied_bytes(&engine->context);
     bytes->host = bt_host_planned(&engine->context) + bt_host_bytes(&engine->context, by_category, NULL);
     return BT_OK;
 }

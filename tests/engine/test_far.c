@@ -87,6 +87,7 @@ static const char *const plain[] = {
     "lower.type = neumann\nupper.meta_batch = 2\n",
     "lower.type = itd\nlower.unroll_steps = 4\nside.unroll_steps = 4\nlower.itd_spacing = 2\n",
     "lower.type = sama\nlower.gradient_accumulation = 3\n",
+    "lower.product = finite\nlower.unroll_steps = 4\nside.unroll_steps = 3\nengine.roll_back = true\n",
 };
 
 START_TEST(no_step_waits)
