@@ -4,11 +4,13 @@
 Called by ./dev mutants; list.txt beside it has the faults, and says how they are written.
 """
 import argparse
+import concurrent.futures
 import dataclasses
 import fcntl
 import hashlib
 import os
 import pathlib
+import queue
 import re
 import shutil
 import subprocess
@@ -17,10 +19,10 @@ import time
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 LIST = ROOT / "tests/mutants/list.txt"
-SOURCE = ROOT / "build/mutants/src"  # the copy that the faults are put into
-BUILD = ROOT / "build/mutants/out"
-CUDA_BUILD = ROOT / "build/mutants/cuda"  # for a CUDA device that is made of the processor
+PLACES = ROOT / "build/mutants"
 TIMEOUT, CUDA_TIMEOUT = 120, 600  # seconds for a test program
+CORES = os.cpu_count() or 1
+MANY = 20  # mutants that are worth a build of their own
 
 
 @dataclasses.dataclass
@@ -42,6 +44,20 @@ class Mutant:
         """The file's text with the fault; None if the old text is not there exactly once."""
         old = "\n".join(self.old)
         return text.replace(old, "\n".join(self.new)) if text.count(old) == 1 else None
+
+
+@dataclasses.dataclass
+class Place:
+    """A copy of the sources that faults are put into, one at a time, and its builds."""
+    number: int
+
+    @property
+    def source(self):
+        return PLACES / f"src{self.number or ''}"
+
+    def build(self, cuda):
+        """cuda: for a CUDA device that is simulated on the processor."""
+        return PLACES / f"{'cuda' if cuda else 'out'}{self.number or ''}"
 
 
 def fail(message):
@@ -93,54 +109,60 @@ def read_or_nothing(path):
     return path.read_text() if path.is_file() else ""
 
 
-def copy_sources():
+def copy_sources(place):
     """Files that have not changed keep their time, so that the next build is short."""
     kept = set()
     for folder, folders, files in os.walk(ROOT):
         here = pathlib.Path(folder).relative_to(ROOT)
         folders[:] = [f for f in folders if not (here == pathlib.Path() and (f in ("build", "runs") or f[0] == "."))]
         for file in files:
-            source, copy = ROOT / here / file, SOURCE / here / file
+            source, copy = ROOT / here / file, place.source / here / file
             kept.add(copy)
             if not copy.is_file() or source.read_bytes() != copy.read_bytes():
                 copy.parent.mkdir(parents=True, exist_ok=True)
                 shutil.copyfile(source, copy)
-    for copy in SOURCE.rglob("*"):
+    for copy in place.source.rglob("*"):
         if copy.is_file() and copy not in kept:
             copy.unlink()
 
 
-def configure(cuda):
-    folder = CUDA_BUILD if cuda else BUILD
-    command = ["cmake", "-S", SOURCE, "-B", folder, "-DCMAKE_BUILD_TYPE=Debug", "-DBT_WERROR=OFF"]
-    # The device that is made of the processor is slow enough as it is.
+def run_quietly(command):
+    """None, or what a command that failed has said. Objects of one place serve another: they name no folder."""
+    environment = {**os.environ, "CCACHE_BASEDIR": str(PLACES), "CCACHE_NOHASHDIR": "1"}
+    run = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=environment)
+    return run.stdout if run.returncode else None
+
+
+def configure(place, cuda):
+    folder = place.build(cuda)
+    command = ["cmake", "-S", place.source, "-B", folder, "-DCMAKE_BUILD_TYPE=Debug", "-DBT_WERROR=OFF"]
+    # The simulated device is slow enough as it is.
     command += ["-DBT_CUDA=fake", "-DCMAKE_C_FLAGS_DEBUG=-O1", "-DCMAKE_CXX_FLAGS_DEBUG=-O1"] if cuda else [
         "-DCMAKE_C_FLAGS_DEBUG=-O0"]
-    if f"CMAKE_HOME_DIRECTORY:INTERNAL={SOURCE}\n" not in read_or_nothing(folder / "CMakeCache.txt"):
+    if f"CMAKE_HOME_DIRECTORY:INTERNAL={place.source}\n" not in read_or_nothing(folder / "CMakeCache.txt"):
         shutil.rmtree(folder, ignore_errors=True)  # new, or of a checkout that has moved
         command += ["-G", "Ninja"] if shutil.which("ninja") else []
     if shutil.which("ccache"):
         command += ["-DCMAKE_C_COMPILER_LAUNCHER=ccache", "-DCMAKE_CXX_COMPILER_LAUNCHER=ccache"]
-    run = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
-    if run.returncode:
-        fail("cmake failed:\n" + run.stdout)
+    said = run_quietly(command)
+    if said:
+        fail("cmake failed:\n" + said)
 
 
-def build(mutants, cuda):
+def build(place, mutants, cuda, jobs=CORES):
     """None, or what the compiler said."""
-    folder = CUDA_BUILD if cuda else BUILD
     programs = sorted({program for mutant in mutants for program, _ in mutant.killers})
-    jobs = str(os.cpu_count() or 2)
-    run = subprocess.run(["cmake", "--build", folder, "-j", jobs, "--target", *programs], stdout=subprocess.PIPE,
-                         stderr=subprocess.STDOUT, text=True)
-    return run.stdout if run.returncode else None
+    return run_quietly(["cmake", "--build", place.build(cuda), "-j", str(jobs), "--target", *programs])
 
 
-def failed_cases(program, cuda):
-    """The cases of a test program that fail; the whole program's, "*", if it does not come to its end."""
-    folder, timeout = (CUDA_BUILD, CUDA_TIMEOUT) if cuda else (BUILD, TIMEOUT)
+def failed_cases(place, program, cuda, cases=()):
+    """The cases of a test program, of these or of all, that fail; "*" if it does not come to its end."""
+    folder, timeout = place.build(cuda), CUDA_TIMEOUT if cuda else TIMEOUT
     environment = {**os.environ, "CK_VERBOSITY": "normal", "CK_DEFAULT_TIMEOUT": str(timeout // 2),
-                   "BT_SOURCE_DIR": str(SOURCE), "BT_BUILD_DIR": str(folder), "BETTY_RUN": str(folder / "betty-run")}
+                   "BT_SOURCE_DIR": str(place.source), "BT_BUILD_DIR": str(folder),
+                   "BETTY_RUN": str(folder / "betty-run")}
+    if cases:
+        environment["BT_TEST_ONLY"] = ",".join(sorted(cases))
     if cuda and not program.startswith("cuda."):
         environment["BETTY_TEST_BACKEND"] = "cuda"
     try:
@@ -153,36 +175,57 @@ def failed_cases(program, cuda):
     return failed or ({"*"} if run.returncode else set())
 
 
-def judge(mutant):
+def judge(place, mutant, jobs):
     """What became of one mutant."""
-    file = SOURCE / mutant.file
+    file = place.source / mutant.file
     text = file.read_text()
     file.write_text(mutant.mutated(text))
     try:
-        said = build([mutant], mutant.cuda)
+        said = build(place, [mutant], mutant.cuda, jobs)
         if said:
             return "does not build", "\n" + said
-        others = []
         for program, case in mutant.killers:
-            failed = failed_cases(program, mutant.cuda)
-            if case in failed:
+            if case in failed_cases(place, program, mutant.cuda, {case}):
                 return "killed", f"{program} {case}"
-            others += [f"{program} {other}" for other in sorted(failed)]
+        others = [f"{program} {other}" for program in sorted({program for program, _ in mutant.killers})
+                  for other in sorted(failed_cases(place, program, mutant.cuda))]
         return "survived", "but these failed: " + ", ".join(others) if others else ""
     finally:
         file.write_text(text)
 
 
-def check_without_faults(mutants, cuda):
-    if not mutants:
-        return
-    configure(cuda)
-    said = build(mutants, cuda)
-    if said:
-        fail("the sources do not build:\n" + said)
-    for program in sorted({program for mutant in mutants for program, _ in mutant.killers}):
-        if failed_cases(program, cuda):
-            fail(f"{program} fails without any fault; see ./dev test{' --cuda' if cuda else ''}")
+def make_ready(place, mutants):
+    """The copy and its builds; the first place sees whether the tests pass without a fault."""
+    copy_sources(place)
+    for cuda in sorted({mutant.cuda for mutant in mutants}):
+        some = [mutant for mutant in mutants if mutant.cuda == cuda]
+        configure(place, cuda)
+        said = build(place, some, cuda)
+        if said:
+            fail("the sources do not build:\n" + said)
+        killers = {killer for mutant in some for killer in mutant.killers}
+        for program in sorted({program for program, _ in killers} if place.number == 0 else ()):
+            if failed_cases(place, program, cuda, {case for of, case in killers if of == program}):
+                fail(f"{program} fails without any fault; see ./dev test{' --cuda' if cuda else ''}")
+
+
+def judge_all(mutants, count):
+    """Verdicts in the order in which they come, from so many places at a time."""
+    free = queue.SimpleQueue()
+
+    def judge_somewhere(mutant):
+        place = free.get()
+        try:
+            return mutant, *judge(place, mutant, max(1, CORES // count))
+        finally:
+            free.put(place)
+
+    for place in map(Place, range(count)):
+        make_ready(place, mutants)
+        free.put(place)
+    with concurrent.futures.ThreadPoolExecutor(count) as pool:
+        for verdict in concurrent.futures.as_completed([pool.submit(judge_somewhere, mutant) for mutant in mutants]):
+            yield verdict.result()
 
 
 def sample(mutants, count):
@@ -223,15 +266,12 @@ def main():
         for mutant in mutants:
             print(f"{mutant.name}: {mutant.what} ({mutant.file})")
         return 0
-    SOURCE.mkdir(parents=True, exist_ok=True)
-    lock = open(SOURCE.parent / "lock", "w")
-    fcntl.flock(lock, fcntl.LOCK_EX)  # the copy is for one at a time
-    copy_sources()
-    for cuda in (False, True):
-        check_without_faults([mutant for mutant in mutants if mutant.cuda == cuda], cuda)
+    PLACES.mkdir(parents=True, exist_ok=True)
+    lock = open(PLACES / "lock", "w")
+    fcntl.flock(lock, fcntl.LOCK_EX)  # the copies are for one at a time
     killed = 0
-    for mutant in mutants:
-        verdict, detail = judge(mutant)
+    count = max(1, min(CORES, len(mutants) // MANY))
+    for mutant, verdict, detail in judge_all(mutants, count):
         killed += verdict == "killed"
         print(f"{verdict}: {mutant.name}{': ' if detail else ''}{detail}", flush=True)
         if verdict != "killed":
