@@ -31,8 +31,8 @@ BT_INLINE float bt_normal_f32(uint32_t radius, uint32_t angle)
 BT_INLINE int32_t bt_least_kept(double probability) { return (int32_t)ceil(probability * 0x1p24); }
 BT_INLINE int bt_kept(uint32_t word, int32_t least) { return (int32_t)(word >> 8) >= least; }
 
-/* stochastic_round: the bits of an f32, of which the upper half is then kept. Infinities and NaNs get no random bits; a
- * NaN also gets its quiet bit, so that it stays a NaN. */
+/* stochastic_round: the bits of an f32 after random bits are added; the caller keeps the upper half. Infinities and
+ * NaNs get no random bits; a NaN also gets its quiet bit, so that it stays a NaN. */
 BT_INLINE uint32_t bt_stochastic_bits(uint32_t bits, uint32_t word)
 {
     const uint32_t exponent = bits & 0x7f800000, nan = (bits & 0x7fffffff) > 0x7f800000;

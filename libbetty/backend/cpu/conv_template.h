@@ -123,7 +123,7 @@ static void pack_weights(const bt_conv_plan *p, const void *weights, void *packe
 
 /* ---- conv and conv_dx ---- */
 
-/* The first `count` elements of a vector, or all if there are fewer. */
+/* The first `count` elements of a vector; all of them if `count` is larger. */
 static FULL_V load_some(const T *from, int64_t count)
 {
     T values[FULL] = {0};

@@ -10,7 +10,7 @@ enum { BT_LOOP_INPUTS = BT_ROW_INPUTS };
 
 typedef struct bt_loop {
     int inputs, rank, threads;
-    int64_t rows, n, outer[BT_MAX_RANK]; /* outer: the axes of rows */
+    int64_t rows, n, outer[BT_MAX_RANK]; /* outer: the sizes of the axes that count rows */
     int64_t step[BT_LOOP_INPUTS][BT_MAX_RANK], along[BT_LOOP_INPUTS], size[BT_LOOP_INPUTS], out_size; /* bytes */
     bool staged[BT_LOOP_INPUTS], any_staged, turned; /* turned: the contiguous axis of one is just outside the row */
     bt_row_fn *row;

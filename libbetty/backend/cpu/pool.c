@@ -24,7 +24,7 @@ typedef struct pooling {
     char *out;
     int32_t *index;
     bool average;
-    range *ranges; /* both axes' */
+    range *ranges; /* of both axes */
     double *shares;
 } pooling;
 

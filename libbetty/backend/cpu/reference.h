@@ -30,7 +30,7 @@ bt_status bt_cpu_no_index(const bt_op *op, const bt_view *index, int64_t element
 
 bt_status bt_cpu_join(const bt_call *const *calls, int ranks); /* bt_kernel_table */
 
-bt_status bt_cpu_singular(int64_t matrix); /* the error of solve */
+bt_status bt_cpu_singular(int64_t matrix); /* solve's error for a singular matrix */
 
 void bt_cpu_print(const bt_call *call);      /* what the op print shows */
 bt_status bt_cpu_check(const bt_call *call); /* the op check; the error names the first element that is false */

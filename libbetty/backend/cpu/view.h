@@ -8,7 +8,7 @@ int64_t bt_cpu_count(const bt_view *view);
 bool bt_cpu_contiguous(const bt_view *view);                 /* its elements lie in row-major order without gaps */
 int64_t bt_cpu_offset(const bt_view *view, int64_t element); /* in elements, of this element in row-major order */
 char *bt_cpu_at(const bt_view *view, int64_t element);
-const char *bt_cpu_matrix(const bt_view *view, int64_t number); /* where it begins, counted along the leading axes */
+const char *bt_cpu_matrix(const bt_view *view, int64_t number); /* start of matrix `number` along the leading axes */
 double bt_cpu_get(const bt_view *view, int64_t element);
 int64_t bt_cpu_get_int(const bt_view *view, int64_t element); /* of an integer or BT_BOOL view */
 void bt_cpu_put(const bt_view *view, int64_t element, double value);

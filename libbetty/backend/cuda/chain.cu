@@ -114,7 +114,7 @@ static int code_of(const bt_op *op)
     return code;
 }
 
-/* Only where and cast take BT_BOOL. */
+/* BT_BOOL is an operand of `where` and `cast` only. */
 static bool takes(int code, int operand, bt_dtype dtype)
 {
     const bool truth = dtype == BT_BOOL;

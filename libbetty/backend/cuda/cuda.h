@@ -85,7 +85,7 @@ typedef struct bt_cuda_queue {
     bt_launched failed; /* the call that failed */
     bool waits;         /* waits after each launch: BETTY_CUDA=sync */
     bt_cuda_apart apart;
-    cudaEvent_t *ticks; /* with times */
+    cudaEvent_t *ticks; /* events with times */
     int64_t tick_count, tick_capacity;
     size_t taken;                /* bytes of the device in use when the queue was opened */
     struct bt_cuda_ranks *ranks; /* backend/cuda/ranks.h; NULL: it has joined none */

@@ -4,7 +4,7 @@
 
 #include "backend/cuda/library.h"
 
-bt_status bt_cudnn_try(cudnnStatus_t status, const char *what); /* BT_OK, or the error as bt_fail has it */
+bt_status bt_cudnn_try(cudnnStatus_t status, const char *what); /* BT_OK, or an error as from bt_fail */
 
 /* The process' handle for its device. NULL after an error. */
 cudnnHandle_t bt_cudnn_handle(void);

@@ -90,7 +90,7 @@ static bt_status gather(const bt_call *call)
  * and the pieces' sums are added at the end. ---- */
 
 const int64_t ROWS = 64;         /* of the result, in a block */
-const int64_t COLUMNS = 1024;    /* of them in a block, at most */
+const int64_t COLUMNS = 1024;    /* of the result, in a block, at most */
 const unsigned CHUNK = 1024;     /* indices that are read together */
 const int LIST = 2048;           /* most indices of a block before they are added */
 const int64_t PIECE = 2048;      /* indices of a piece, at least */

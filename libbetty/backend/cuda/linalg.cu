@@ -59,8 +59,8 @@ static __device__ inline void exchange(double *rows, int64_t wide, int64_t row, 
     __syncthreads();
 }
 
-/* Subtracts multiples of row k from the rows after it. The numbers of a below the pivot become 0; they are not read
- * again, so they are not written. */
+/* Subtracts multiples of row k from the rows after it. The numbers of a below the pivot would become 0, but are not
+ * read again, so they are not written. */
 static __device__ inline void subtract(double *rows, int64_t n, int64_t wide, int64_t k)
 {
     const int across = blockDim.x < 32 ? (int)blockDim.x : 32, under = (int)blockDim.x / across;

@@ -1,6 +1,6 @@
 /* backend/cuda/stored.h: kernels that are compiled once for each way of storing floating-point numbers, so that their
- * loops have no branches on it. D: BT_F32, BT_BF16 or BT_F16, all computed in f32; or BT_ANY: each operand has its own
- * dtype, computed in f64. */
+ * loops do not branch on the dtype. D: BT_F32, BT_BF16 or BT_F16, all computed in f32; or BT_ANY: each operand has its
+ * own dtype, computed in f64. */
 #ifndef BT_CUDA_STORED_H
 #define BT_CUDA_STORED_H
 
