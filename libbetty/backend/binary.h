@@ -1,5 +1,5 @@
-/* backend/binary.h: what ops of two operands make of the elements x and y, for every backend, so that all have the same
- * bits. X(op, expression) */
+/* backend/binary.h: the formulas of ops of two operands on elements x and y. All backends share them, so that results
+ * have the same bits. X(op, expression) */
 #ifndef BT_BACKEND_BINARY_H
 #define BT_BACKEND_BINARY_H
 

@@ -1,6 +1,6 @@
-/* backend/math.h: functions of one f32, the same on every device; without branches, so that loops of them become vector
- * code. Errors stay below about three units in the last place; NaN, infinities and numbers too small for a full
- * mantissa come out as they should. The polynomials are weighted minimax fits of our own. */
+/* backend/math.h: functions of one f32, the same on every device. They have no branches, so that loops over them
+ * vectorise. Errors are below about 3 units in the last place; NaN, infinities and subnormal numbers give correct
+ * results. The polynomials are our own weighted minimax fits. */
 #ifndef BT_BACKEND_MATH_H
 #define BT_BACKEND_MATH_H
 
@@ -10,7 +10,7 @@
 
 #define BT_INLINE BT_EVERYWHERE static inline __attribute__((always_inline))
 
-/* a * b + c, in one rounding where the machine can. */
+/* a * b + c, with one rounding if the machine supports it. */
 #if defined __FMA__ || defined __CUDA_ARCH__
 BT_INLINE float bt_f32_fma(float a, float b, float c) { return __builtin_fmaf(a, b, c); }
 BT_INLINE double bt_f64_fma(double a, double b, double c) { return __builtin_fma(a, b, c); }
@@ -44,7 +44,7 @@ BT_INLINE float bt_with_sign(float x, float y)
 /* exp(x) = 2^i exp(r), |r| <= log(2) / 2. */
 BT_INLINE float bt_exp_f32(float x)
 {
-    const float round = 0x1.8p23F; /* added, it leaves the nearest integer in the last bits */
+    const float round = 0x1.8p23F; /* adding it leaves the nearest integer in the low bits */
     x = x < -104.0F ? -104.0F : x;
     x = x > 89.0F ? 89.0F : x;
     float t = bt_f32_fma(x, 0x1.715476p0F, round), n = t - round;
@@ -89,7 +89,7 @@ BT_INLINE float bt_log_f32(float x)
     return x < __builtin_inff() ? y : x; /* also NaN */
 }
 
-/* log(u) with u = 1 + x rounded, plus what the rounding lost. */
+/* log(u) with u = 1 + x rounded, plus a correction for the rounding error. */
 BT_INLINE float bt_log1p_f32(float x)
 {
     float u = 1.0F + x, lost = x - (u - 1.0F);
@@ -118,7 +118,7 @@ BT_INLINE float bt_sigmoid_f32(float x)
     return x < 0 ? z * y : y;
 }
 
-/* log(1 + z) for 0 <= z <= 1, where no logarithm is needed: at most 1.6 units in the last place. */
+/* log(1 + z) for 0 <= z <= 1 without a logarithm; the error is at most 1.6 units in the last place. */
 BT_INLINE float bt_log1p_near_f32(float z)
 {
     float q = -0x1.a93358p-9F;
@@ -205,7 +205,7 @@ BT_INLINE float bt_sin_f32(float x, int32_t quarter)
     const double round = 0x1.8p52;
     double t = (double)x * 0x1.45f306dc9c883p-1 + round, n = t - round;
     double r = ((double)x - n * 0x1.921fb544p0) - n * 0x1.0b4611a626331p-34; /* pi/2 in two parts */
-    int64_t bits;                                                            /* n in its last bits */
+    int64_t bits;                                                            /* n is in its low bits */
     memcpy(&bits, &t, sizeof bits);
     int32_t i = (int32_t)bits + quarter;
     float y = i & 1 ? bt_cos_near(r) : bt_sin_near(r);

@@ -1,4 +1,5 @@
-/* backend/pick.h: the larger (op is >) or the smaller (<) of two numbers, the first of equals; NaN before all else. */
+/* backend/pick.h: the larger (op is >) or smaller (<) of two numbers; the first if they are equal. NaN wins over any
+ * number. */
 #ifndef BT_PICK_H
 #define BT_PICK_H
 

@@ -1,5 +1,5 @@
-/* backend/random.h: random numbers in f32 of words of Philox (ops/random.h), the same on every device; without
- * branches, so that loops of them become vector code. */
+/* backend/random.h: f32 random numbers from words of Philox (ops/random.h), the same on every device. The functions
+ * have no branches, so that loops over them vectorise. */
 #ifndef BT_BACKEND_RANDOM_H
 #define BT_BACKEND_RANDOM_H
 
@@ -23,16 +23,16 @@ BT_INLINE float bt_cos_turn(float turn)
 BT_INLINE float bt_normal_f32(uint32_t radius, uint32_t angle)
 {
     float high = (float)(int32_t)(radius >> 16), low = (float)(int32_t)((radius & 0xffff) + 1);
-    float r = bt_f32_fma(high, 0x1p16F, low) * 0x1p-32F; /* all bits: they are the tail of the law */
+    float r = bt_f32_fma(high, 0x1p16F, low) * 0x1p-32F; /* all bits: they make the tail of the distribution */
     return __builtin_sqrtf(-2.0F * bt_log_f32(r)) * bt_cos_turn(bt_unit_f32(angle));
 }
 
-/* Dropout: the least 24 bits with which an element stays, so that u >= probability is asked in integers. */
+/* Dropout: the smallest 24-bit value that keeps an element, so that u >= probability is an integer comparison. */
 BT_INLINE int32_t bt_least_kept(double probability) { return (int32_t)ceil(probability * 0x1p24); }
 BT_INLINE int bt_kept(uint32_t word, int32_t least) { return (int32_t)(word >> 8) >= least; }
 
-/* The bits of an f32 before its lower half is cut off: stochastic_round. What is not finite has all bits of the
- * exponent set: rounded to the nearest, it keeps its upper half, and as NaN one bit more. */
+/* stochastic_round: the bits of an f32 after random bits are added; the caller keeps the upper half. Infinities and
+ * NaNs get no random bits; a NaN also gets its quiet bit, so that it stays a NaN. */
 BT_INLINE uint32_t bt_stochastic_bits(uint32_t bits, uint32_t word)
 {
     const uint32_t exponent = bits & 0x7f800000, nan = (bits & 0x7fffffff) > 0x7f800000;

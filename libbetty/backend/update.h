@@ -1,5 +1,5 @@
-/* backend/update.h: the optimisers' updates of one element, the same on every device. The formulas are PyTorch's. The
- * hyperparameters come as doubles; what is computed of them alone is computed in double precision. */
+/* backend/update.h: the update of one element by each optimiser, the same on every device. The formulas are PyTorch's.
+ * Hyperparameters are passed as doubles; values that depend only on them are computed in double precision. */
 #ifndef BT_BACKEND_UPDATE_H
 #define BT_BACKEND_UPDATE_H
 
@@ -12,7 +12,7 @@ enum { BT_UPDATE_SCALARS = 7 };
 
 /* SGD: lr, momentum, dampening, decay. */
 
-/* Adam: of lr, beta1, beta2, eps, decay and t, what bt_adam_of_ takes. */
+/* Adam: computes what bt_adam_of_ takes from lr, beta1, beta2, eps, decay and t. */
 BT_INLINE void bt_adam_scalars(const double *given, int decoupled, double *scalar)
 {
     const double lr = given[0], decay = given[4], t = given[5];
@@ -25,7 +25,7 @@ BT_INLINE void bt_adam_scalars(const double *given, int decoupled, double *scala
     scalar[6] = 1 / (1 - pow(given[2], t));
 }
 
-/* Lion: of lr, beta1, beta2 and decay, what bt_lion_of_ takes. */
+/* Lion: computes what bt_lion_of_ takes from lr, beta1, beta2 and decay. */
 BT_INLINE void bt_lion_scalars(const double *given, double *scalar)
 {
     scalar[0] = given[0];
@@ -34,11 +34,11 @@ BT_INLINE void bt_lion_scalars(const double *given, double *scalar)
     scalar[3] = 1 - given[0] * given[3];
 }
 
-/* settled: what is kept from step to step is 0 in the place of a subnormal number. A moment whose gradients are 0 would
- * else come to rest there (0.9 times 5 of the smallest number is 5 of them again), where arithmetic is many times
- * slower.
- * sgd_step: `nesterov` and `first` (m holds nothing yet) are kinds of their own: a step that is the new m alone must
- * not meet 0 times infinity. Each step changes the parameter p and the states m, v; g is the gradient. */
+/* settled: state that is kept between steps is set to 0 if it is subnormal. Otherwise a moment whose gradients are 0
+ * would stay subnormal for ever (0.9 times 5 of the smallest number rounds to 5 of them), and subnormal arithmetic is
+ * many times slower.
+ * sgd_step: `nesterov` and `first` (m holds nothing yet) are separate cases, because a step that uses only the new m
+ * must not multiply infinity by 0. Each step updates the parameter p and the states m, v; g is the gradient. */
 #define BT_UPDATES(type, T, absolute, root, least)                                                                     \
     typedef struct bt_sgd_##type {                                                                                     \
         T lr, momentum, fresh, decay;                                                                                  \

@@ -1,5 +1,5 @@
-/* backend/cpu/along.c: what runs along one axis, in every dtype and at every stride: argsort, take_along,
- * put_along, cumsum. Lines are independent, so threads share them; the result is the same for any number of them. */
+/* backend/cpu/along.c: ops along one axis, for every dtype and stride: argsort, take_along, put_along, cumsum. Lines
+ * are independent, so threads share them; the result is the same for any number of threads. */
 #include "backend/cpu/reference.h"
 #include "base/team.h"
 
@@ -8,7 +8,7 @@
 /* An operand's lines along an axis. */
 typedef struct lines {
     bt_view kept;
-    int64_t count, size, step; /* lines; elements of one; bytes from one to the next */
+    int64_t count, size, step; /* lines; elements per line; bytes between elements */
     bt_dtype dtype;
 } lines;
 
@@ -40,7 +40,7 @@ static void share(const void *work, int t, int threads)
         a->one(a, line, t);
 }
 
-/* elements: all that is looked at. */
+/* elements: how many are read in all. */
 static int threads_of(const bt_call *call, int64_t lines, int64_t elements)
 {
     return call->threads > 1 && lines >= call->threads && elements >= 1 << 15 ? call->threads : 1;
@@ -60,7 +60,7 @@ typedef struct entry {
 
 enum { FEW = 32 };
 
-/* A number as an unsigned one that is as much larger as the number is: NaN above all, -0 as 0. */
+/* Maps a number to an unsigned key with the same order: NaN above all, -0 as 0. */
 static uint64_t key_of(const char *at, bt_dtype dtype)
 {
     const uint64_t top = UINT64_C(1) << 63;
@@ -87,7 +87,7 @@ static uint64_t key_of(const char *at, bt_dtype dtype)
     return bits & top ? ~bits : bits | top;
 }
 
-/* The first `keep` of n entries in order, by insertion into the best so far: where there are few. */
+/* Inserts an entry into the best `keep` entries so far, which are sorted; for a small `keep`. */
 static int64_t insert(entry *best, int64_t filled, int64_t keep, entry next)
 {
     if (filled == keep && next.key >= best[keep - 1].key)
@@ -99,7 +99,7 @@ static int64_t insert(entry *best, int64_t filled, int64_t keep, entry next)
     return filled;
 }
 
-/* Runs of FEW entries are in order; neighbours are merged until one is left. Returns where it is: in a or in b. */
+/* Merges adjacent sorted runs of FEW entries until one is left. Returns where it is: a or b. */
 static entry *merge_runs(entry *a, entry *b, int64_t n)
 {
     for (int64_t run = FEW; run < n; run *= 2) {
@@ -177,7 +177,7 @@ static int64_t place_at(const char *at, bt_dtype dtype)
     return memcpy(&small, at, sizeof small), small;
 }
 
-/* All places of the index, so that what takes them need not look again. */
+/* Checks all places of the index, so that the loops that use them need not. */
 static bt_status check_places(const bt_call *call, const bt_view *index, const lines *l, int64_t size)
 {
     bool outside = false;
@@ -188,7 +188,7 @@ static bt_status check_places(const bt_call *call, const bt_view *index, const l
     }
     int64_t count = outside ? bt_cpu_count(index) : 0, place;
     for (int64_t e = 0; e < count; e++)
-        BT_TRY(bt_cpu_index(call, index, e, size, &place)); /* which one it is */
+        BT_TRY(bt_cpu_index(call, index, e, size, &place)); /* reports the bad one */
     return BT_OK;
 }
 
@@ -265,7 +265,7 @@ static bt_status put_along(const bt_call *call)
     return BT_OK;
 }
 
-/* ---- cumsum: floats in double precision, integers as they wrap around ---- */
+/* ---- cumsum: floats in double precision, integers wrap around ---- */
 
 #define SUM_LINE(name, T, A)                                                                                           \
     static void name(const char *from, int64_t in, char *to, int64_t out, int64_t n)                                   \

@@ -1,5 +1,5 @@
-/* backend/cpu/backend.c: the CPU backend: chooses the instruction set and puts the kernel lists together, the best
- * first. What the kernels of a set leave to narrower vectors, those of the next narrower set are asked for. */
+/* backend/cpu/backend.c: the CPU backend: chooses the instruction set and builds the kernel lists, the best first.
+ * Calls that the kernels of a set do not accept go to the next narrower set. */
 #include "backend/cpu/cpu.h"
 #include "backend/cpu/pairs.h"
 #include "backend/cpu/pieces.h"
@@ -69,10 +69,10 @@ static bool runs_v4b(void)
     return runs_v4() && __get_cpuid_count(7, 1, &a, &b, &c, &d) && a >> 5 & 1;
 }
 
-/* AMD's cores multiply twice as many numbers with it as in f32; Intel's half as many. */
+/* AMD's cores multiply bf16 twice as fast as f32; Intel's half as fast. */
 static bool pays_v4b(void) { return __builtin_cpu_is("amd"); }
 
-/* The system has to be asked for tiles, once for the process. */
+/* A process must ask the system for tiles once. */
 static bool runs_amx(void)
 {
     bool granted = false;
@@ -95,7 +95,7 @@ static const struct set { /* the best last */
     const char *name, *text;
     family *families;
     const bt_conversions *conversions;
-    bool (*runs)(void), (*pays)(void); /* pays: it is chosen where it runs */
+    bool (*runs)(void), (*pays)(void); /* pays: whether it is chosen where it runs */
 } sets[] = {
     {"", "no vectors", NULL, &bt_cpu_convert_generic, runs_anywhere, runs_anywhere},
     {"generic", "generic", generic, &bt_cpu_convert_generic, runs_anywhere, runs_anywhere},
@@ -133,7 +133,7 @@ static void build(void)
             continue;
         int count = 0;
         for (int k = i; k >= 0; k--)
-            if (k == i || sets[k].pays()) /* else what is left to it would be slower than by the next one */
+            if (k == i || sets[k].pays()) /* else calls left to it would be slower than in the next set */
                 count = append(lists[i], count, sets[k].families);
         append(lists[i], count, plain);
         bool is_wanted = wanted && strcmp(wanted, sets[i].name) == 0;
@@ -160,7 +160,7 @@ static const bt_conversions *conversions(void)
     return sets[chosen].conversions;
 }
 
-static int named(const char *name) /* -1: not here */
+static int named(const char *name) /* -1: not available */
 {
     pthread_once(&once, build);
     for (int i = 0; i < BT_COUNT_OF(sets); i++)

@@ -1,11 +1,12 @@
-/* backend/cpu/binary.c: elementwise ops of two operands, either of which may be one number along a row; comparisons. */
+/* backend/cpu/binary.c: elementwise ops of two operands, either of which may be a single number along a row;
+ * comparisons. */
 #include "backend/binary.h"
 #include "backend/cpu/loop.h"
 #include "backend/cpu/vector.h"
 
 #include <math.h>
 
-/* name_0: two rows; name_1: the first is one number; name_2: the second is. */
+/* name_0: two rows; name_1: the first is a single number; name_2: the second is. */
 #define VARIANT(name, T, U, at_a, at_b, expression)                                                                    \
     static void name(int64_t n, void *out, const void *const *in)                                                      \
     {                                                                                                                  \

@@ -1,34 +1,34 @@
 /* backend/cpu/channel.c: moments, products and combinations of the channels of channels-last tensors. Rows of few
- * channels are joined to tiles, a whole number of vectors that begins with channel 0: what one channel needs is then
- * repeated over the tile, and all loops are along memory. Sums are always made of the same parts in the same order,
- * however many threads there are. */
+ * channels are joined to tiles: a whole number of vectors that begins with channel 0. Values per channel are repeated
+ * over the tile, so that all loops run along memory. Sums always have the same parts in the same order, for any number
+ * of threads. */
 #include "backend/cpu/cpu.h"
 #include "backend/cpu/vector.h"
 
 enum {
     LONGEST_TILE = 2048, /* elements */
-    BLOCK = 16384,       /* bytes of rows that are summed before the sums are added to those in double */
-    FEWEST = 32,         /* rows, or tiles, of a block */
+    BLOCK = 16384,       /* bytes of rows summed before their sums are added to those in double */
+    FEWEST = 32,         /* rows, or tiles, per block */
     MOST = 64,
-    PARTS = 32 /* of a group's rows, at most */
+    PARTS = 32 /* most parts of a group's rows */
 };
 
-enum last { NOTHING, RELU, GATE }; /* what is done to a combination */
+enum last { NOTHING, RELU, GATE }; /* what is applied to a combination */
 
 typedef struct job {
     int64_t groups, rows, channels;
     int64_t tile, block; /* elements of a tile; rows of a block, whole tiles */
-    int64_t parts;       /* of each group, for threads */
+    int64_t parts;       /* per group, for threads */
     const char *x, *z;
     int terms;
     enum last last;
     const char *gate, *term[BT_CHANNEL_TERMS];
-    const bt_view *centre, *m[BT_CHANNEL_TERMS], *a[BT_CHANNEL_TERMS], *d; /* of the channels; NULL: missing */
+    const bt_view *centre, *m[BT_CHANNEL_TERMS], *a[BT_CHANNEL_TERMS], *d; /* per channel; NULL: missing */
     char *out, *second;
-    double *sums; /* parts > 1: for each part of each group 2 x channels */
+    double *sums; /* if parts > 1: 2 x channels for each part of each group */
     int threads;
-    char *local;                /* each thread's own */
-    size_t local_bytes, locals; /* of one; from one to the next */
+    char *local;                /* the scratch of each thread */
+    size_t local_bytes, locals; /* of one thread; between threads */
 } job;
 
 #define T     float
@@ -74,8 +74,8 @@ static int64_t common_divisor(int64_t a, int64_t b)
     return a;
 }
 
-/* A thread's own: 2 tiles a term and one more for combinations, 3 tiles for sums; for moments 3 x channels in double,
- * too. */
+/* The scratch of one thread: 2 tiles per term and one more for combinations; 3 tiles for sums; for moments also 3 x
+ * channels in double. */
 static size_t local_bytes(const bt_call *call, const job *j)
 {
     size_t tile = (size_t)j->tile * bt_dtype_size(call->in[0].dtype);
@@ -109,7 +109,7 @@ static job job_of(const bt_call *call)
     return j;
 }
 
-/* The rows of one part: whole blocks. */
+/* The first row of a part, which has whole blocks. */
 static int64_t part_begin(const job *j, int64_t part)
 {
     int64_t blocks = (j->rows + j->block - 1) / j->block, row = blocks * part / j->parts * j->block;
@@ -129,7 +129,7 @@ static size_t sums_scratch(const bt_call *call)
     return sums ? (size_t)j.threads * j.locals + sums : 0;
 }
 
-/* Rows lie one after the other; what has one number a channel may have any strides. */
+/* Rows must be adjacent; operands with one number per channel may have any strides. */
 static bool accepts(const bt_call *call)
 {
     return bt_dtype_floats(call->in[0].dtype) && bt_cpu_same_dtypes(call, 0, call->inputs - 1) &&
@@ -191,7 +191,7 @@ PART(moments_f64)
 PART(dot_f32)
 PART(dot_f64)
 
-/* The moments of a group's first rows, joined with those of more rows. */
+/* Joins the moments of a group's first rows with those of more rows. */
 static void join_moments(double *mean, double *squares, double count, double more_mean, double more_squares,
                          double more)
 {

@@ -1,14 +1,14 @@
-/* backend/cpu/channel_template.h: channel.c for one element type T. V: its vector, of LANES elements, VF(f): that
- * vector's function f; R(x): x with the type in its name. Sums are of T within a block, and of double beyond. */
+/* backend/cpu/channel_template.h: channel.c for one element type T. V: its vector of LANES elements; VF(f): the vector
+ * function f; R(x): the name x with the type in it. Sums are in T within a block and in double across blocks. */
 
-/* What is summed over rows. */
+/* What to sum over rows. */
 enum R(sums) {
     R(PLAIN),    /* of x */
     R(SQUARES),  /* of (x - m)^2, and of x - m */
     R(PRODUCTS), /* of (x - m) z, and of z */
 };
 
-/* Four vectors of a tile, at x, z, m; over `tiles` tiles. first: squares or products; second: the sum. */
+/* Sums four vectors of a tile, at x, z and m, over `tiles` tiles. first: squares or products; second: the plain sum. */
 BT_INLINE void R(sum_strip)(enum R(sums) what, int64_t tiles, int64_t tile, const T *x, const T *z, const T *m,
                             T *first, T *second)
 {
@@ -35,7 +35,7 @@ BT_INLINE void R(sum_strip)(enum R(sums) what, int64_t tiles, int64_t tile, cons
     }
 }
 
-/* One row, or part of a tile, added to the sums. */
+/* Adds one row, or part of a tile, to the sums. */
 BT_INLINE void R(sum_row)(enum R(sums) what, int64_t n, const T *x, const T *z, const T *m, T *first, T *second)
 {
     BT_SIMD
@@ -47,7 +47,7 @@ BT_INLINE void R(sum_row)(enum R(sums) what, int64_t n, const T *x, const T *z, 
     }
 }
 
-/* n elements, whole tiles but for the last one. */
+/* Sums n elements; only the last tile may be incomplete. */
 BT_INLINE void R(sum_block)(enum R(sums) what, int64_t n, int64_t tile, const T *x, const T *z, const T *m, T *first,
                             T *second)
 {
@@ -62,7 +62,7 @@ BT_INLINE void R(sum_block)(enum R(sums) what, int64_t n, int64_t tile, const T 
     R(sum_row)(what, n - tiles * tile, x + tiles * tile, z + tiles * tile, m, first, second);
 }
 
-/* The sums of a tile's channels, added to those in double. */
+/* Adds a tile's sums, channel by channel, to the sums in double. */
 static void R(fold)(const T *sums, int64_t tile, int64_t channels, double *to)
 {
     for (; tile > 0; tile -= channels, sums += channels)
@@ -70,14 +70,14 @@ static void R(fold)(const T *sums, int64_t tile, int64_t channels, double *to)
             to[c] += sums[c];
 }
 
-/* `count` numbers, a whole number of `period`s, of which the first is there. */
+/* Repeats the first `period` numbers to fill `count`, a multiple of `period`. */
 static void R(repeat)(T *to, int64_t period, int64_t count)
 {
     for (int64_t at = period; at < count; at += period)
         memcpy(to + at, to, (size_t)period * sizeof(T));
 }
 
-/* A coefficient per channel of the group as one per element of a tile; NULL: `missing`. */
+/* Expands a group's coefficients from one per channel to one per element of a tile; NULL: all are `missing`. */
 static void R(spread)(const bt_view *from, int64_t group, T missing, int64_t tile, int64_t channels, T *to)
 {
     const T *x = from ? (const T *)(const void *)from->data + bt_cpu_offset(from, group * channels) : &missing;
@@ -88,7 +88,7 @@ static void R(spread)(const bt_view *from, int64_t group, T missing, int64_t til
 }
 
 /* ---- channel_moments: rows from .. to - 1 of a group; mean and sum of squared deviations, in mean and squares ----
- * Each block is centred by its own mean, and its moments are moved to the mean of the first block. */
+ * Each block is centred on its own mean; its moments are then shifted to the mean of the first block. */
 
 static void R(moments_part)(const job *j, int64_t group, int64_t from, int64_t to, char *local, double *mean,
                             double *squares)
@@ -128,7 +128,7 @@ static void R(moments_part)(const job *j, int64_t group, int64_t from, int64_t t
     }
 }
 
-/* ---- channel_dot: likewise; the products' sum, and z's ---- */
+/* ---- channel_dot: the same rows; the sum of the products and the sum of z ---- */
 
 static void R(dot_part)(const job *j, int64_t group, int64_t from, int64_t to, char *local, double *dot, double *sum)
 {
@@ -147,12 +147,12 @@ static void R(dot_part)(const job *j, int64_t group, int64_t from, int64_t to, c
 
 /* ---- channel_mix: y may be the first x ---- */
 
-/* Term k's centre and scale, and behind all of them the shift, for each element of a tile. */
+/* Term k's centre and scale; after all terms, the shift. Each has one value per element of a tile. */
 #define CENTRE(k)    (coefficients + 2 * (k)*tile)
 #define SCALE(k)     (CENTRE(k) + tile)
 #define SHIFT(terms) CENTRE(terms)
 
-/* Four vectors of a tile, at s, over `tiles` tiles. The terms are added in their order, to the shift. */
+/* Mixes four vectors of a tile, at s, over `tiles` tiles. The terms are added to the shift in order. */
 BT_INLINE void R(mix_strip)(int terms, enum last last, int64_t tiles, int64_t tile, int64_t s, T *y, const T *const *x,
                             const T *gate, const T *coefficients)
 {
@@ -182,7 +182,7 @@ BT_INLINE void R(mix_strip)(int terms, enum last last, int64_t tiles, int64_t ti
     }
 }
 
-/* Elements from .. to - 1 of a tile, which begins at y, x and gate + at. */
+/* Mixes elements from .. to - 1 of the tile that begins at offset `at` of y, x and gate. */
 BT_INLINE void R(mix_row)(int terms, enum last last, int64_t at, int64_t from, int64_t to, int64_t tile, T *y,
                           const T *const *x, const T *gate, const T *coefficients)
 {
@@ -199,7 +199,7 @@ BT_INLINE void R(mix_row)(int terms, enum last last, int64_t at, int64_t from, i
     }
 }
 
-/* n elements from the begin of a tile. */
+/* Mixes n elements from the start of a tile. */
 BT_INLINE void R(mix_block)(int terms, enum last last, int64_t n, int64_t tile, T *y, const T *const *x, const T *gate,
                             const T *coefficients)
 {
@@ -243,7 +243,7 @@ static void R(mix_part)(const job *j, int64_t group, int64_t from, int64_t to, c
         R(spread)(j->m[k], group, 0, tile, c, CENTRE(k));
         R(spread)(j->a[k], group, 1, tile, c, SCALE(k));
     }
-    R(spread)(j->d, group, (T)-0.0, tile, c, SHIFT(j->terms)); /* -0 + x is x, also for -0 */
+    R(spread)(j->d, group, (T)-0.0, tile, c, SHIFT(j->terms)); /* -0 + x is x, even if x is -0 */
     for (int64_t row = from; row < to; row += j->block) {
         const T *x[BT_CHANNEL_TERMS] = {NULL};
         int64_t rows = to - row < j->block ? to - row : j->block, at = (group * j->rows + row) * c;

@@ -1,4 +1,4 @@
-/* backend/cpu/collective.c: what ranks compute together, all of them in one address space. */
+/* backend/cpu/collective.c: collectives of ranks that share one address space. */
 #include "backend/cpu/reference.h"
 #include "backend/pick.h"
 
@@ -17,7 +17,7 @@ static bool accepts(const bt_call *call)
     return true;
 }
 
-/* s[i] op= x[i], of the dtype. */
+/* s[i] op= x[i] in the dtype. */
 typedef void fold_fn(int64_t n, void *sum, const void *values);
 
 #define FOLD(name, type, expression)                                                                                   \
@@ -63,8 +63,8 @@ static fold_fn *fold_of(const bt_call *call)
     return NULL;
 }
 
-/* Elements from..from + n of the ranks' inputs `which`, in the order of ranks. The result may lie over the first one's.
- */
+/* Reduces elements from .. from + n - 1 of the ranks' inputs `which`, in the order of ranks. The result may overwrite
+ * the first rank's input. */
 static void fold_inputs(const bt_call *const *calls, int ranks, int which, int64_t from, int64_t n, char *result)
 {
     fold_fn *fold = fold_of(calls[0]);
@@ -77,7 +77,7 @@ static void fold_inputs(const bt_call *const *calls, int ranks, int which, int64
         fold(n, result, calls[r]->in[which].data + start);
 }
 
-enum { BLOCK = 1 << 10 }; /* elements: what is copied to other ranks is still in the first cache */
+enum { BLOCK = 1 << 10 }; /* elements: the L1 cache still holds them when they are copied to other ranks */
 
 static void reduce_one(const bt_call *const *calls, int ranks, int which)
 {
@@ -151,7 +151,7 @@ static const struct {
     void (*join)(const bt_call *const *calls, int ranks);
 } joins[] = {{&bt_op_all_reduce, all_reduce}, {&bt_op_all_gather, all_gather}, {&bt_op_reduce_scatter, reduce_scatter}};
 
-/* Every rank is at the same call, and is the rank that it says. */
+/* Checks that all ranks are at the same call, and that each has its own number. */
 static bt_status check(const bt_call *const *calls, int ranks)
 {
     for (int r = 0; r < ranks; r++) {

@@ -1,14 +1,14 @@
 /* backend/cpu/conv.c: conv, conv_dx and conv_dw, block by block. Threads share the blocks of conv and conv_dx, and the
- * rows of conv_dw's result: each element is computed by one thread, in an order that does not depend on how many there
- * are. */
+ * rows of conv_dw's result. Each element is computed by one thread, in an order that does not depend on the number of
+ * threads. */
 #include "backend/cpu/conv.h"
 
 #include "backend/cpu/vector.h"
 
 #include <string.h>
 
-/* Lines of g that lie far apart crowd a cache: where so many rows of conv_dw's result read them, the channels of a
- * panel are laid side by side first. */
+/* Lines of g that are far apart crowd a cache. If at least so many rows of conv_dw's result read them, the channels of
+ * a panel are first packed side by side. */
 enum { OFTEN = 96, OFTEN_FAR = 32, FAR_BYTES = 512 };
 
 static const bt_conv_type *type_of(bt_dtype dtype)
@@ -16,7 +16,7 @@ static const bt_conv_type *type_of(bt_dtype dtype)
     return dtype == BT_F32 ? &BT_ISA(bt_conv_f32) : &BT_ISA(bt_conv_f64);
 }
 
-/* What would leave vectors half empty is left to narrower ones. */
+/* Leaves calls that would leave vectors half empty to narrower vectors. */
 static bool accepts(const bt_call *call)
 {
     return bt_conv_accepts(call) &&
@@ -48,7 +48,7 @@ static void release(bt_call *call)
     call->state = NULL;
 }
 
-/* What one thread works with. */
+/* The state of one thread. */
 typedef struct worker {
     const bt_call *call;
     const bt_conv_plan *plan;
@@ -57,8 +57,8 @@ typedef struct worker {
     char *images; /* scratch */
     int64_t *at_from, *at_to, *list, *rows, *straight;
     char *g;
-    const char *read; /* what the block's loops read */
-    int64_t built;    /* for how many whole images the tables are made; 0: for none */
+    const char *read; /* the data that the block's loops read */
+    int64_t built;    /* the number of whole images that the tables are made for; 0: none */
     bt_conv_ahead ahead;
 } worker;
 
@@ -89,8 +89,8 @@ static void look_ahead(bt_conv_ahead *ahead, int part, const char *data, int64_t
     ahead->part[part].step = to > from ? (int64_t)(1024 * (double)(to - from) / (steps > 1 ? steps : 1)) + 1 : 0;
 }
 
-/* The images of the block after this one, where they lie one after the other; steps: pixels of this block, times the
- * tiles that each is in. */
+/* Prefetches the images of the next block, if they are contiguous. steps: pixels of this block, times the tiles that
+ * each is in. */
 static void look_at_next(worker *w, const bt_conv_block *block, double steps)
 {
     const bt_conv_plan *p = w->plan;
@@ -162,7 +162,7 @@ static void run_places(worker *w, const bt_conv_axis *axes, const int64_t *at_fr
     panel.run = axes[1].taps * p->inner;
     panel.step = axes[1].packed * p->inner;
     panel.row = (axes[0].skipped * axes[1].packed + axes[1].skipped) * p->inner;
-    if (panel.run == panel.step) { /* without gaps */
+    if (panel.run == panel.step) { /* no gaps */
         panel.run *= panel.runs;
         panel.runs = 1;
     }
@@ -227,7 +227,7 @@ typedef struct window_job {
     int64_t begin, end; /* units: rows of panels */
 } window_job;
 
-/* The rows that are listed, of one panel of columns, over a class's pixels, part by part. */
+/* Sums the listed rows, in one panel of columns, over a class's pixels, part by part. */
 static void run_panel(const worker *w, bt_conv_sum *sum, const int64_t *at_from, const int64_t *at_to, int64_t points,
                       const char *g)
 {
@@ -258,7 +258,7 @@ static void run_windows(worker *w, const bt_conv_axis *axes, const int64_t *at_f
     const bt_conv_plan *p = w->plan;
     const window_job *job = data;
     int64_t all = p->window[0] * p->window[1] * p->inner, columns = w->type->columns, next;
-    int64_t rows = p->depthwise ? 1 : all; /* units of a panel */
+    int64_t rows = p->depthwise ? 1 : all; /* units per panel */
     int64_t channels = p->depthwise ? p->groups : p->outer, panels = (channels + columns - 1) / columns;
     int64_t listed = 0, listed_first = 0, listed_end = 0; /* rows in the list */
     for (int64_t unit = job->begin; unit < job->end; unit = next) {

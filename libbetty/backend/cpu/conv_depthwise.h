@@ -1,5 +1,5 @@
-/* backend/cpu/conv_depthwise.h: convolutions of each channel with a window of its own, for one element type T: vectors
- * run along the channels. Included by conv_template.h. */
+/* backend/cpu/conv_depthwise.h: convolutions of each channel with its own window, for one element type T. Vectors run
+ * along the channels. Included by conv_template.h. */
 
 /* ---- conv and conv_dx ---- */
 

@@ -1,6 +1,6 @@
-/* backend/cpu/conv_narrow.h: results of so few channels that a vector of them would be mostly empty, as the gradient of
- * grey or coloured images: vectors run along the channels of `from` instead, and are summed at the end. Weights are
- * [columns, taps, inner]. Included by conv_template.h. */
+/* backend/cpu/conv_narrow.h: results with so few channels that a vector of them would be mostly empty, such as the
+ * gradient of grey or colour images. Vectors run along the channels of `from` instead, and are summed at the end.
+ * Weights are [columns, taps, inner]. Included by conv_template.h. */
 
 BT_INLINE void narrow_tile(int points, int columns, const bt_conv_panel *p, int64_t first, int64_t count)
 {

@@ -1,15 +1,14 @@
-/* backend/cpu/conv_plan.c: convolutions cut into blocks: the same for all instruction sets. */
+/* backend/cpu/conv_plan.c: cuts convolutions into blocks, in the same way for all instruction sets. */
 #include "backend/cpu/conv.h"
 
 enum { Y, X };
 
 enum {
-    BLOCK_BYTES =
-        96 << 10,        /* of a block's images, and of its part of the result: the next fit in a small cache beside */
-    BLOCK_POINTS = 2048, /* pixels of the result in a block of several images */
-    LARGE_BYTES = 256 << 10, /* of conv_dw's result: not to be gone through often, hence for more pixels at a time */
-    SUM_POINTS = 256,        /* pixels that are summed in registers: their part of g stays in the first cache */
-    NARROW = 4               /* channels of the result for which vectors run the other way */
+    BLOCK_BYTES = 96 << 10,  /* of a block's images and its part of the result: a small cache holds two */
+    BLOCK_POINTS = 2048,     /* pixels of the result in a block of several images */
+    LARGE_BYTES = 256 << 10, /* of conv_dw's result: traversed less often, with more pixels at a time */
+    SUM_POINTS = 256,        /* pixels summed in registers: their part of g stays in the L1 cache */
+    NARROW = 4               /* most channels of the result for which vectors run along `from` */
 };
 
 static int64_t divide_up(int64_t a, int64_t b) { return a > 0 ? (a + b - 1) / b : 0; }
@@ -42,7 +41,7 @@ static void swap(int64_t *pair)
     pair[1] = first;
 }
 
-/* Images of one row become images of one column: they are cut into blocks along their height. */
+/* Turns images of one row into images of one column, because blocks are cut along the height. */
 static void turn_lines(bt_conv_plan *p)
 {
     if (p->from[Y] != 1 || p->to[Y] != 1 || p->window[Y] != 1 || p->attr.padding[Y])
@@ -105,7 +104,7 @@ bt_conv_axis bt_conv_residue(const bt_conv_plan *p, int a, int64_t residue)
                               .from_tap = dilation,
                               .packed = p->window[a],
                               .window_step = 1};
-    /* Pixel u of the padded image is under tap k of the window at (u - k dilation) / stride, where that is whole. */
+    /* Pixel u of the padded image is under tap k of the window at (u - k dilation) / stride, if that is an integer. */
     int64_t u = residue + padding, step = stride / common_divisor(stride, dilation), first = 0;
     bt_conv_axis axis = {.count = divide_up(p->to[a] - residue, stride),
                          .to_first = residue,
@@ -117,13 +116,13 @@ bt_conv_axis bt_conv_residue(const bt_conv_plan *p, int a, int64_t residue)
     if (first == step || first >= p->window[a])
         return axis;
     axis.taps = axis.packed = (p->window[a] - 1 - first) / step + 1;
-    axis.window_first = first + (axis.taps - 1) * step; /* the last one reads first */
+    axis.window_first = first + (axis.taps - 1) * step; /* the last tap reads the first place */
     axis.window_step = -step;
-    axis.from_first = (u - axis.window_first * dilation) / stride; /* whole */
+    axis.from_first = (u - axis.window_first * dilation) / stride; /* an integer */
     return axis;
 }
 
-/* Taps of all residues together: those that some pixel is under. */
+/* The taps of all residues together: those that cover some pixel. */
 static int64_t packed_taps(const bt_conv_plan *p)
 {
     int64_t taps[2] = {0, 0};
@@ -133,7 +132,7 @@ static int64_t packed_taps(const bt_conv_plan *p)
     return taps[Y] * taps[X];
 }
 
-/* What is left to the plain loops: padding out of all proportion, and sums of nothing. */
+/* Excessive padding and empty sums are left to the plain loops. */
 bool bt_conv_accepts(const bt_call *call)
 {
     if (!bt_dtype_floats(call->out[0].dtype) || !bt_cpu_same_dtypes(call, 0, call->inputs - 1))
@@ -149,7 +148,7 @@ bool bt_conv_accepts(const bt_call *call)
     return p.kind == BT_CONV_DW || (p.inner && packed_taps(&p));
 }
 
-/* Taps before `end` that pixel i has inside the image begin with *first; their number. */
+/* The number of taps that are inside the image for pixel i; the first is *first. */
 static int64_t taps_inside(const bt_conv_plan *p, int a, const bt_conv_axis *all, int64_t i, int64_t *first)
 {
     int64_t from = all->from_first + i * all->from_step;
@@ -166,7 +165,7 @@ bt_conv_axis bt_conv_class(const bt_conv_plan *p, int a, const bt_conv_axis *all
         return axis;
     axis.taps = taps_inside(p, a, all, i, &axis.skipped);
     first = axis.skipped;
-    if (axis.taps == all->taps && axis.taps) /* all up to the first one whose last tap is outside */
+    if (axis.taps == all->taps && axis.taps) /* all pixels before the first whose last tap is outside */
         end = divide_up(p->from[a] - all->from_first - (all->taps - 1) * all->from_tap, all->from_step);
     end = smaller(end, all->count);
     while (end < all->count && taps_inside(p, a, all, end, &next) == axis.taps && (next == first || !axis.taps))
@@ -181,13 +180,13 @@ bt_conv_axis bt_conv_class(const bt_conv_plan *p, int a, const bt_conv_axis *all
 
 /* ---- blocks ---- */
 
-/* Which of a class's pixels lie from row (or column) `begin` on, before `end`. */
+/* The index of the first pixel of the class from row (or column) `begin` on. */
 static int64_t index_from(const bt_conv_axis *axis, int64_t begin)
 {
     return smaller(divide_up(begin - axis->to_first, axis->to_step), axis->count);
 }
 
-/* Rows (or columns) of `from` that the result's begin..end read. */
+/* The rows (or columns) low .. high - 1 of `from` that rows begin .. end - 1 of the result read. */
 static void reads(const bt_conv_plan *p, int a, int64_t begin, int64_t end, int64_t *low, int64_t *high)
 {
     bool any = false;
@@ -225,7 +224,7 @@ int64_t bt_conv_block_units(const bt_conv_plan *p, const bt_conv_block *block)
     return p->rows < p->to[Y] ? 1 : block->images;
 }
 
-/* The offset of pixel (image, y, x) of `from` in what a block's loops read. */
+/* The offset of pixel (image, y, x) of `from` in the data that a block's loops read. */
 static int64_t place(const bt_conv_plan *p, const bt_conv_block *block, int64_t image, int64_t y, int64_t x)
 {
     if (p->copied) {
@@ -280,7 +279,7 @@ int64_t bt_conv_columns(int64_t outer, int64_t columns)
     return whole + (rest == 0 ? 0 : rest <= columns / 2 ? columns / 2 : columns);
 }
 
-/* Whether the loops may read `from` where it is. */
+/* Whether the loops may read `from` in place. */
 static bool reads_in_place(const bt_conv_plan *p, const int64_t *low, const int64_t *high)
 {
     int64_t channels = p->groups * p->inner;
@@ -296,7 +295,7 @@ static bool large_result(const bt_conv_plan *p)
     return p->kind == BT_CONV_DW && rows * p->groups * p->outer * (int64_t)bt_dtype_size(p->dtype) > LARGE_BYTES;
 }
 
-/* About how long a block takes, in cycles: pixels are done by tiles, and each tile costs something besides. */
+/* The approximate time of a block in cycles: pixels are done in tiles, and each tile has a fixed cost. */
 static double cost(const bt_conv_plan *p, int64_t tile, int64_t columns)
 {
     double panels = (double)(p->groups * (p->depthwise ? 1 : divide_up(p->outer, columns))), sum = 0;
@@ -320,16 +319,16 @@ static double cost(const bt_conv_plan *p, int64_t tile, int64_t columns)
     return sum * panels + (p->copied ? 0.3 * held : 0);
 }
 
-/* conv_dw walks over pixels: where each is a multiple of many cache lines from the one before, all would fall into few
- * places of the first cache. One line more between them leaves them apart. */
+/* conv_dw walks over pixels. If they are a multiple of many cache lines apart, all would fall into a few sets of the L1
+ * cache; one more line between them spreads them. */
 static int64_t crowded(const bt_conv_plan *p)
 {
     int64_t size = (int64_t)bt_dtype_size(p->dtype), pixel = p->groups * p->inner * size;
     return p->kind == BT_CONV_DW && !p->depthwise && pixel >= 512 && pixel % 128 == 0 ? 64 / size : 0;
 }
 
-/* What of `from` is held, and in how large blocks: images whole, several at a time, or rows of one that is too large.
- */
+/* Decides which part of `from` a block holds and how large blocks are: whole images, several at a time, or rows of one
+ * image that is too large. */
 static void cut_blocks(bt_conv_plan *p, int64_t tile)
 {
     int64_t apart = crowded(p), channels = p->groups * p->inner + apart;
@@ -348,7 +347,7 @@ static void cut_blocks(bt_conv_plan *p, int64_t tile)
     int64_t image = larger(p->height * row, 1) + points * p->groups * p->outer * (int64_t)bt_dtype_size(p->dtype);
     if (image <= 4 * most) {
         p->images = larger(smaller(2 * most / image, BLOCK_POINTS / points), 1);
-        if (p->images > tile) /* so that tiles of one corner of all images are full */
+        if (p->images > tile) /* so that the tiles for one corner of all images are full */
             p->images -= p->images % tile;
         p->images = larger(smaller(p->images, p->kind == BT_CONV_DW ? p->n : divide_up(p->n, p->threads)), 1);
     } else {
@@ -366,8 +365,8 @@ static void cut_blocks(bt_conv_plan *p, int64_t tile)
     p->part = apart ? SUM_POINTS / 2 : SUM_POINTS;
 }
 
-/* What each thread has, and behind all of them the packed weights of conv and conv_dx. What comes last is always
- * written to its end: these, or the places of a part of g. */
+/* Lays out the scratch of each thread and, after all threads, the packed weights of conv and conv_dx. The last area is
+ * always written to its end: the weights, or the places of a part of g. */
 static void lay_out(bt_conv_plan *p, int64_t columns)
 {
     size_t size = bt_dtype_size(p->dtype), rows = (size_t)(p->window[Y] * p->window[X] * p->inner);
@@ -376,7 +375,7 @@ static void lay_out(bt_conv_plan *p, int64_t columns)
     p->list = bt_align_up(rows * sizeof(int64_t));
     p->table = bt_align_up((size_t)p->points * sizeof(int64_t));
     p->own = p->block + 2 * p->table + p->list;
-    if (p->kind == BT_CONV_DW) /* rows; a part of g, and its places: whole lines */
+    if (p->kind == BT_CONV_DW) /* rows; a part of g in whole lines, and its places */
         p->own += p->list + bt_align_up((size_t)(p->part * columns) * size) + (size_t)p->part * sizeof(int64_t);
     else
         p->packed = (size_t)(packed_taps(p) * p->inner * p->groups * p->across) * size;

@@ -1,13 +1,13 @@
 /* backend/cpu/conv_template.h: the inner loops of convolutions for one element type T, included by conv_f32.c and
  * conv_f64.c. A tile of the result stays in registers while all its products are summed, in the order of the window's
- * taps and channels: so each element is one chain of fused products (conv_narrow.h: some), whichever the tile, the
- * block or the thread. */
+ * taps and channels. Each element is thus one chain of fused products (several in conv_narrow.h), whatever the tile,
+ * block or thread. */
 
 #include "backend/cpu/pack.h"
 
 enum {
     COLUMNS = 2 * FULL,                /* of a panel: two vectors */
-    POINTS2 = BT_VECTOR == 64 ? 8 : 6, /* pixels of a tile of two vectors: the address of each has a register */
+    POINTS2 = BT_VECTOR == 64 ? 8 : 6, /* pixels of a tile of two vectors: each pixel's address has a register */
     POINTS1 = 8                        /* of one vector */
 };
 
@@ -23,7 +23,7 @@ BT_INLINE void fetch_ahead(bt_conv_ahead *ahead, int64_t points)
     }
 }
 
-/* ---- images between zeros ---- */
+/* ---- images with a border of zeros ---- */
 
 static void copy_row(const T *from, int64_t pixel, int64_t channel, int64_t pixels, int64_t channels, T *to,
                      int64_t to_pixel)
@@ -70,7 +70,7 @@ static int64_t tap_offset(const bt_conv_plan *p, const bt_conv_axis *axes, int64
            (axes[1].window_first + x * axes[1].window_step) * p->other_strides[1];
 }
 
-/* For conv_narrow.h: each column by itself. */
+/* For conv_narrow.h: each column on its own. */
 static T *pack_narrow(const bt_conv_plan *p, const bt_conv_axis *axes, const T *weights, int64_t group, T *to)
 {
     const int64_t *s = p->other_strides;
@@ -84,7 +84,7 @@ static T *pack_narrow(const bt_conv_plan *p, const bt_conv_axis *axes, const T *
     return to;
 }
 
-/* The taps of one residue, of one group: panels of columns, each [taps, inner, columns]. */
+/* One group's taps of one residue: panels of columns, each [taps, inner, columns]. */
 static T *pack_residue(const bt_conv_plan *p, const bt_conv_axis *axes, const T *weights, int64_t group, T *to)
 {
     const int64_t *s = p->other_strides;
@@ -123,7 +123,7 @@ static void pack_weights(const bt_conv_plan *p, const void *weights, void *packe
 
 /* ---- conv and conv_dx ---- */
 
-/* The first `count` elements of a vector, at most all. */
+/* The first `count` elements of a vector; all of them if `count` is larger. */
 static FULL_V load_some(const T *from, int64_t count)
 {
     T values[FULL] = {0};
@@ -132,7 +132,7 @@ static FULL_V load_some(const T *from, int64_t count)
     return FULL_F(load)(values);
 }
 
-/* A tile that is not stored as a whole: `count` pixels of `vectors` vectors. */
+/* Stores part of a tile: `count` pixels of `vectors` vectors. */
 static __attribute__((noinline)) void store_edge(const bt_conv_panel *p, const T *sums, int vectors, int64_t first,
                                                  int64_t count)
 {
@@ -140,7 +140,8 @@ static __attribute__((noinline)) void store_edge(const bt_conv_panel *p, const T
         memcpy((T *)p->to + p->at_to[i], sums, (size_t)p->columns * sizeof(T));
 }
 
-/* One row of two vectors, at w, which moves on, times what lies at `offset` from each of `points` places x. */
+/* Multiplies the row of weights at w (one or two vectors) by the value at `offset` from each of `points` places x;
+ * moves w on. */
 #define TILE_STEP(offset)                                                                                              \
     do {                                                                                                               \
         int64_t at = (offset);                                                                                         \
@@ -155,7 +156,7 @@ static __attribute__((noinline)) void store_edge(const bt_conv_panel *p, const T
         }                                                                                                              \
     } while (0)
 
-/* The sums of a tile one after the other, where it is not stored as a whole. */
+/* Writes a tile's sums one after the other, if it is not stored as a whole. */
 BT_INLINE void spill(int points, int vectors, FULL_V sum[POINTS1][2], T *sums)
 {
     BT_UNROLL(8)
@@ -166,7 +167,7 @@ BT_INLINE void spill(int points, int vectors, FULL_V sum[POINTS1][2], T *sums)
     }
 }
 
-/* `points` pixels times `vectors` vectors; of the pixels, `count` are stored. */
+/* `points` pixels times `vectors` vectors; `count` of the pixels are stored. */
 BT_INLINE void point_tile(int points, int vectors, const bt_conv_panel *p, int64_t first, int64_t count)
 {
     FULL_V sum[POINTS1][2], start[2] = {{0}, {0}};
@@ -232,7 +233,7 @@ static void run_panel(const bt_conv_panel *p)
 
 /* ---- conv_dw ---- */
 
-/* A tile that is not added as a whole: `count` rows. */
+/* Adds part of a tile: `count` rows. */
 static __attribute__((noinline)) void add_edge(const bt_conv_sum *s, const T *sums, int vectors, int64_t row,
                                                int64_t count)
 {
@@ -243,7 +244,7 @@ static __attribute__((noinline)) void add_edge(const bt_conv_sum *s, const T *su
     }
 }
 
-/* `points` rows from `row` on, of which `count` are added to the result, of `vectors` vectors. */
+/* `points` rows, of `vectors` vectors, from `row` on; `count` of them are added to the result. */
 BT_INLINE void sum_tile(int points, int vectors, const bt_conv_sum *s, int64_t row, int64_t count)
 {
     FULL_V sum[POINTS1][2];

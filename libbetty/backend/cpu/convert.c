@@ -1,9 +1,9 @@
-/* backend/cpu/convert.c: numbers as a data set keeps them, made those of a batch: see bt_conversions. */
+/* backend/cpu/convert.c: converts the numbers of a data set to those of a batch: see bt_conversions. */
 #include "backend/cpu/cpu.h"
 #include "backend/cpu/vector.h"
 
-/* x/255 in two products and a sum: HIGH has so few bits that x * HIGH is exact. Equal to the quotient for every byte,
- * and sooner there; and since one product is exact, rounding it or not changes no bit. */
+/* x/255 as two products and a sum: HIGH has so few bits that x * HIGH is exact. It equals the quotient for every byte,
+ * but is faster. Because one product is exact, a fused multiply-add gives the same bits. */
 #define HIGH 0x1.01p-8F
 #define LOW  ((float)(1 / 255.0 - 0x1.01p-8))
 
@@ -58,7 +58,7 @@ static void pixels_to_f32(int64_t count, const uint8_t *restrict from, float *re
         BT_UNROLL(4) for (int k = 0; k < 32; k += 8) eight(from + i + k, to + i + k);
     for (; i + 8 <= count; i += 8)
         eight(from + i, to + i);
-    if (i < count && count >= 8) { /* the last eight, some of them once more */
+    if (i < count && count >= 8) { /* the last eight, some of them again */
         eight(from + count - 8, to + count - 8);
         i = count;
     }

@@ -7,7 +7,7 @@
 #include "ops/ops.h"
 #include "runtime/backend.h"
 
-/* Files of BT_CPU_KERNEL_SOURCES see BT_ISA_SUFFIX (generic, v3, v4) and end what they export with it. */
+/* Files in BT_CPU_KERNEL_SOURCES see BT_ISA_SUFFIX (generic, v3, v4) and append it to the names they export. */
 #define BT_ISA_JOIN_(name, suffix) name##_##suffix
 #define BT_ISA_JOIN(name, suffix)  BT_ISA_JOIN_(name, suffix)
 #define BT_ISA(name)               BT_ISA_JOIN(name, BT_ISA_SUFFIX)
@@ -27,8 +27,8 @@ BT_CPU_FAMILIES(BT_CPU_DECLARE, v4)
 #undef BT_CPU_DECLARE
 extern const bt_conversions bt_cpu_convert_generic, bt_cpu_convert_v3, bt_cpu_convert_v4; /* convert.c */
 
-/* All kernels with those of one instruction set ("generic", "v3", "v4", "v4b", "amx"; "": the plain loops alone); NULL
- * where this machine cannot run it, or the library was built without it. */
+/* All kernels, with those of one instruction set ("generic", "v3", "v4", "v4b", "amx"; "": only the plain loops). NULL
+ * if this machine cannot run it or the library was built without it. */
 const bt_kernel_impl *const *bt_cpu_kernels(const char *isa);
 const bt_conversions *bt_cpu_conversions(const char *isa); /* likewise */
 

@@ -1,31 +1,32 @@
-/* backend/cpu/half_conv.c: conv, conv_dx and conv_dw of bf16 numbers, by the products of pairs.h.
+/* backend/cpu/half_conv.c: conv, conv_dx and conv_dw of bf16 numbers, with the products of pairs.h.
  *
- * An image is held between zeros, one row of `wide` pixels after the other. Then the pixels of the result, counted in
- * rows of the same width, are the rows of a matrix whose columns are a tap's row of the window, side by side in memory;
- * what is computed for pixels beyond the result's width is left out. conv_dx is conv with the window turned. conv_dw
- * has the pixels along k: x with each channel's pixels side by side, of which a tap is a look some pixels further,
- * times g, which is 0 beyond its width: so one that is not finite may reach taps that would not have seen it. */
+ * An image is held with a border of zeros, as rows of `wide` pixels one after the other. The pixels of the result,
+ * counted in rows of the same width, are then the rows of a matrix. Its columns are a row of the window's taps, which
+ * is contiguous in memory. Values computed for pixels beyond the result's width are dropped. conv_dx is conv with the
+ * window reversed. conv_dw has the pixels along k: x, transposed so that each channel's pixels are contiguous and a tap
+ * is the same data some pixels further on, times g, which is 0 beyond its width. A non-finite pixel may therefore reach
+ * taps that do not cover it. */
 #include "backend/cpu/half_pack.h"
 
 #include <string.h>
 
 enum { Y, X };
 enum {
-    SUM_BYTES = 32 << 10, /* of f32 sums, before they are stored */
-    POINTS = 1024,        /* of conv_dw: about so many pixels at a time */
+    SUM_BYTES = 32 << 10, /* of f32 sums before they are stored */
+    POINTS = 1024,        /* of conv_dw: about this many pixels at a time */
     STEP = 2 * BT_PAIRS_DEEP,
     LINE = 32 /* bf16 numbers of a cache line */
 };
 
 typedef struct plan {
     bool back, sums;                                 /* conv_dx; conv_dw */
-    int64_t n, from[2], to[2], window[2], before[2]; /* before: rows, pixels of zeros before an image */
+    int64_t n, from[2], to[2], window[2], before[2]; /* before: rows and pixels of zeros before an image */
     int64_t inner, outer;                            /* channels of `from`; of the result, or of g */
     int64_t wide, high, taps;
     int threads;
 
-    int64_t pixel, rows, deep;           /* numbers of a pixel, even; rows of the result at a time; see bt_pairs */
-    int64_t images, points, held, pitch; /* of conv_dw: at a time; pixels of g, of x; from channel to channel */
+    int64_t pixel, rows, deep;           /* numbers per pixel, even; rows of the result at a time; see bt_pairs */
+    int64_t images, points, held, pitch; /* of conv_dw: at a time; pixels of g, of x; between channels */
     size_t packed, image, sum, table, g, own, scratch; /* bytes */
 } plan;
 
@@ -89,7 +90,7 @@ static void lay_out_sums(plan *p)
     p->packed = across == p->outer ? 0 : bt_align_up((size_t)(p->taps * p->inner * across) * sizeof(float));
     p->image = (size_t)((p->inner - 1) * p->pitch + p->held) * 2;
     p->table = bt_align_up((size_t)p->held * sizeof(int64_t));
-    p->sum = bt_align_up((size_t)(BT_PAIRS_DEEP * bt_pairs_across(p->inner)) * 4); /* some pairs of x, not turned */
+    p->sum = bt_align_up((size_t)(BT_PAIRS_DEEP * bt_pairs_across(p->inner)) * 4); /* pairs of x to be transposed */
     p->g = bt_align_up((size_t)(p->points * across) * 2);
     p->own = 2 * p->table + p->sum + p->g + bt_align_up(p->image);
     p->scratch = p->packed + (size_t)(p->threads - 1) * p->own + 2 * p->table + p->sum + p->g + p->image;
@@ -140,7 +141,8 @@ static void release(bt_call *call)
 
 /* ---- pairs ---- */
 
-/* Row 2 k beside row 2 k + 1 of `channels` numbers, `pairs` times, `across` apart; rows begin at from + at[...]. */
+/* Interleaves rows 2 k and 2 k + 1 of `channels` numbers, for `pairs` pairs, `across` apart; rows begin at from +
+ * at[...]. */
 static void zip(const uint16_t *from, const int64_t *at, int64_t pairs, int64_t channels, uint16_t *to, int64_t across)
 {
     for (int64_t k = 0; k < pairs; k++, at += 2, to += 2 * across)
@@ -149,7 +151,7 @@ static void zip(const uint16_t *from, const int64_t *at, int64_t pairs, int64_t 
 
 /* ---- conv, conv_dx ---- */
 
-/* The weights of tap (y, x) between channels c of `from` and o of the result. */
+/* The offset of the weight of tap (y, x) between channel c of `from` and channel o of the result. */
 static int64_t weight_at(const plan *p, const bt_view *w, int64_t y, int64_t x, int64_t c, int64_t o)
 {
     const int64_t *s = w->strides;
@@ -157,7 +159,7 @@ static int64_t weight_at(const plan *p, const bt_view *w, int64_t y, int64_t x, 
                    : y * s[0] + x * s[1] + c * s[2] + o * s[3];
 }
 
-/* One row of taps, of one panel of columns. */
+/* Packs one row of taps for one panel of columns. */
 static uint16_t *pack_run(const plan *p, const bt_view *w, int64_t y, int64_t column, int64_t columns, uint16_t *to)
 {
     const uint16_t *from = (const void *)w->data;
@@ -188,7 +190,7 @@ static void pack_weights(const plan *p, const bt_view *w, uint16_t *to)
             to = pack_run(p, w, y, j, smaller(across - j, BT_PAIRS_COLUMNS), to);
 }
 
-/* The image between zeros, which are there. */
+/* Copies the image between the zeros, which are already there. */
 static void copy_image(const plan *p, const bt_view *from, int64_t image, uint16_t *to)
 {
     const uint16_t *start = (const uint16_t *)(const void *)from->data + image * from->strides[0];
@@ -205,7 +207,7 @@ static void copy_image(const plan *p, const bt_view *from, int64_t image, uint16
     }
 }
 
-/* Rows of the result, of all that were summed; `first` is the first one's place. */
+/* Stores `rows` rows of the result from the sums; `place` is the first one's place. */
 static void store_rows(const bt_call *call, const plan *p, float *sums, int64_t rows, int64_t place)
 {
     const int64_t across = bt_pairs_across(p->outer), size = (int64_t)bt_dtype_size(call->out[0].dtype);
@@ -256,8 +258,8 @@ static void place_share(const void *work, int thread, int threads)
 
 /* ---- conv_dw ---- */
 
-/* Where the pixels of some images lie, counted in rows of `wide` pixels of the images between zeros, `before` of them
- * first; -1: zeros. */
+/* The places of the pixels of some images, counted in rows of `wide` pixels of the images with their border of zeros,
+ * `before` of them first; -1: zeros. */
 static void find_pixels(const plan *p, const bt_view *x, const int64_t *before, int64_t images, int64_t count,
                         int64_t *at)
 {
@@ -269,7 +271,7 @@ static void find_pixels(const plan *p, const bt_view *x, const int64_t *before, 
     }
 }
 
-/* Each channel's pixels side by side. */
+/* Transposes x, so that each channel's pixels are contiguous. */
 static void turn_pixels(const plan *p, const uint16_t *x, const int64_t *at, uint16_t *some, uint16_t *to)
 {
     const int64_t across = bt_pairs_across(p->inner);
@@ -326,7 +328,7 @@ static void sum_share(const void *work, int thread, int threads)
     }
 }
 
-/* Sums that stand further apart than the result. */
+/* Stores sums whose rows are further apart than the result's. */
 static void store_sums(const bt_call *call, const plan *p)
 {
     const int64_t across = bt_pairs_across(p->outer);

@@ -1,24 +1,24 @@
-/* backend/cpu/half_matmul.c: dot, dot_add and linear of bf16 numbers, by the products of pairs.h.
+/* backend/cpu/half_matmul.c: dot, dot_add and linear of bf16 numbers, with the products of pairs.h.
  *
- * c is computed in blocks, whose f32 sums stay in scratch until the last piece of k. Of a, the rows of a block are read
- * where they are, or packed; of b, the columns of a block are packed once for all blocks below each other, or for each
- * where there are several pieces of k. */
+ * c is computed in blocks, whose f32 sums stay in scratch until the last piece of k. The rows of a for a block are read
+ * in place or packed. The columns of b for a block are packed once for all blocks of the same columns, or for each
+ * block if there are several pieces of k. */
 #include "backend/cpu/half_pack.h"
 
 enum {
-    ACROSS = 128, /* columns of a block, at most */
-    DEEP = 1024,  /* of a piece of k: both even */
+    ACROSS = 128, /* most columns of a block */
+    DEEP = 1024,  /* of a piece of k: even, like ACROSS */
     SUMS = 16384, /* sums of a block */
     STEP = 2 * BT_PAIRS_DEEP,
-    WORTH = 16 /* rows, columns, products of each: fewer would leave tiles empty */
+    WORTH = 16 /* rows, columns, products per sum: fewer would leave tiles empty */
 };
 
 typedef struct plan {
     int64_t batch, m, n, k;
     int64_t a_row, a_column, b_row, b_column;
-    bool in_place;                     /* a's rows */
+    bool in_place;                     /* a's rows are read in place */
     int64_t rows, columns, deep, step; /* of a block; of a piece of k; see bt_pairs */
-    int64_t down, along;               /* blocks of each matrix */
+    int64_t down, along;               /* blocks per matrix */
     int threads;
     size_t some, a, b, own, scratch; /* bytes */
 } plan;
@@ -26,7 +26,7 @@ typedef struct plan {
 typedef struct worker {
     uint16_t *some, *a, *b;
     float *sums, bias[ACROSS];
-    int64_t matrix, column; /* whose columns are packed; -1: nobody's */
+    int64_t matrix, column; /* whose columns are packed; -1: none */
 } worker;
 
 typedef struct block {
@@ -70,7 +70,7 @@ static block block_of(const plan *p, int64_t unit)
 
 static int64_t first_unit(const plan *p, int64_t thread) { return p->batch * p->down * p->along * thread / p->threads; }
 
-/* Each thread's sums come last: of the last thread, those that it has. */
+/* Each thread's sums come last; the last thread has room for no more than it needs. */
 static void lay_out(plan *p)
 {
     int64_t last = 0;
@@ -105,7 +105,7 @@ static plan plan_of(const bt_call *call)
     return p;
 }
 
-/* What is added lies as the result does. */
+/* Whether the addend is laid out like the result. */
 static bool adds_well(const bt_call *call)
 {
     const bt_view *c = &call->in[2];
@@ -142,12 +142,12 @@ static void release(bt_call *call)
 
 /* ---- packing ---- */
 
-/* x [rows, deep] with rows side by side along k, filled up with zeros to `to_row` numbers each. */
+/* Packs x [rows, deep] so that its rows are contiguous along k, padded with zeros to `to_row` numbers each. */
 static void pack_rows(const uint16_t *x, int64_t row, int64_t column, int64_t rows, int64_t deep, uint16_t *some,
                       uint16_t *to, int64_t to_row)
 {
     const int64_t across = bt_pairs_across(rows);
-    if (row == 1 && column != 1) { /* columns side by side: pairs of them, which are turned */
+    if (row == 1 && column != 1) { /* contiguous columns: their pairs are transposed */
         for (int64_t k = 0; k < to_row; k += STEP) {
             for (int64_t j = 0; j < STEP; j += 2)
                 bt_half_zip(x, k + j < deep ? (k + j) * column : -1, k + j + 1 < deep ? (k + j + 1) * column : -1, rows,
@@ -166,7 +166,7 @@ static void pack_rows(const uint16_t *x, int64_t row, int64_t column, int64_t ro
     }
 }
 
-/* One panel of b [deep, columns], filled up with zeros to `held` numbers along k and to `across` columns. */
+/* Packs one panel of b [deep, columns], padded with zeros to `held` numbers along k and `across` columns. */
 static void pack_panel(const plan *p, const uint16_t *b, int64_t deep, int64_t held, int64_t columns, int64_t across,
                        uint16_t *to)
 {
@@ -176,7 +176,7 @@ static void pack_panel(const plan *p, const uint16_t *b, int64_t deep, int64_t h
             bt_half_zip(b, k < deep ? k * row : -1, k + 1 < deep ? (k + 1) * row : -1, columns, to, across);
         return;
     }
-    const int64_t whole = row == 1 && column % 2 == 0 ? deep / 2 : 0; /* pairs that are turned as they lie */
+    const int64_t whole = row == 1 && column % 2 == 0 ? deep / 2 : 0; /* pairs that can be transposed directly */
     if (columns < across || whole < held / 2)
         memset(to, 0, (size_t)(held * across) * 2);
     if (whole)
@@ -198,7 +198,7 @@ static void pack_columns(const plan *p, const uint16_t *b, int64_t deep, int64_t
 
 /* ---- running ---- */
 
-/* What is left to be done with the sums of a row, which are then stored. */
+/* Finishes the sums of a row and stores them. */
 static void store_row(const bt_call *call, const plan *p, const block *c, const float *bias, float *sums, int64_t i)
 {
     const int64_t at = (c->matrix * p->m + c->row + i) * p->n + c->column;

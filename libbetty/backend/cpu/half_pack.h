@@ -1,4 +1,4 @@
-/* backend/cpu/half_pack.h: bf16 numbers packed for pairs.h. */
+/* backend/cpu/half_pack.h: packs bf16 numbers for pairs.h. */
 #ifndef BT_CPU_HALF_PACK_H
 #define BT_CPU_HALF_PACK_H
 
@@ -7,13 +7,14 @@
 
 BT_INLINE __mmask16 bt_half_first(int64_t count) { return (__mmask16)(count < 16 ? (1U << count) - 1 : 0xffff); }
 
-/* Sixteen of the numbers at from + at, those that the mask has; at < 0: zeros. */
+/* The sixteen numbers at from + at, 0 where the mask has no bit; at < 0: all 0. */
 BT_INLINE __m512i bt_half_sixteen(const uint16_t *from, int64_t at, __mmask16 mask)
 {
     return _mm512_cvtepu16_epi32(_mm256_maskz_loadu_epi16(at < 0 ? 0 : mask, from + (at < 0 ? 0 : at)));
 }
 
-/* A row of `columns` numbers beside another one, filled up with zeros to `across` pairs; place < 0: zeros. */
+/* Interleaves two rows of `columns` numbers and pads them with zeros to `across` pairs. A row whose place is negative
+ * is all zeros. */
 static inline void bt_half_zip(const uint16_t *from, int64_t low, int64_t high, int64_t columns, uint16_t *to,
                                int64_t across)
 {
@@ -24,7 +25,7 @@ static inline void bt_half_zip(const uint16_t *from, int64_t low, int64_t high, 
     }
 }
 
-/* f32 numbers as they are stored in `dtype`, bf16 or f32. */
+/* Stores f32 numbers in `dtype`, bf16 or f32. */
 static inline void bt_half_store(bt_dtype dtype, int64_t count, const float *from, char *to)
 {
     if (dtype == BT_F32) {

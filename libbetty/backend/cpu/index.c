@@ -1,9 +1,9 @@
-/* backend/cpu/index.c: gather and scatter_add, where the rows of x (of values) are contiguous; one_hot. */
+/* backend/cpu/index.c: gather and scatter_add if the rows of x (of values) are contiguous; one_hot. */
 #include "backend/cpu/loop.h"
 #include "backend/cpu/reference.h"
 #include "backend/cpu/vector.h"
 
-/* Whether what stands inside of the first axis is contiguous. */
+/* Whether the rows along the first axis are contiguous. */
 static bool whole_rows(const bt_view *x)
 {
     bt_view row = {.rank = x->rank - 1};

@@ -1,4 +1,4 @@
-/* backend/cpu/loop.c: rows over operands with any strides. */
+/* backend/cpu/loop.c: applies row functions to operands with any strides. */
 #include "backend/cpu/loop.h"
 
 #include "backend/cpu/transpose.h"
@@ -20,7 +20,7 @@ static bool continues(const joined *axes, const bt_view *in, int inputs, int d)
     return axes->rank > 0;
 }
 
-/* Axes without those of size 1; neighbours are joined where all inputs allow: the output, being contiguous, always
+/* The axes without those of size 1; adjacent axes are joined if all inputs allow it. The contiguous output always
  * does. */
 static joined join(const bt_view *in, int inputs)
 {
@@ -58,7 +58,7 @@ static void choose_row(bt_loop *loop, bt_row_fn *const *variants)
     }
 }
 
-enum { WORTH_A_THREAD = 1 << 17 }; /* simple operations: some ten microseconds */
+enum { WORTH_A_THREAD = 1 << 17 }; /* simple operations: about ten microseconds */
 
 void BT_ISA(bt_loop_plan)(bt_loop *loop, const bt_view *in, int inputs, bt_dtype out, bt_row_fn *const *variants,
                           int threads, int cost)
@@ -105,7 +105,7 @@ void BT_ISA(bt_loop_release)(bt_call *call)
 
 /* ---- running ---- */
 
-enum { STAGE = 256, TILE_ROWS = 16, TILE_COLUMNS = 64 }; /* elements of a buffer; of a square that is turned */
+enum { STAGE = 256, TILE_ROWS = 16, TILE_COLUMNS = 64 }; /* elements of a buffer; sides of a block that is transposed */
 
 static void gather(void *to, const char *from, int64_t along, int64_t size, int64_t n)
 {
@@ -124,7 +124,7 @@ static void gather(void *to, const char *from, int64_t along, int64_t size, int6
     }
 }
 
-/* A row that has to be taken in pieces. */
+/* A row that is processed in pieces. */
 static void staged_row(const bt_loop *loop, char *out, const char *const *in, int64_t n)
 {
     _Alignas(64) char buffer[BT_LOOP_INPUTS][STAGE * 8];
@@ -162,8 +162,7 @@ static void turn(void *to, const char *from, int64_t along, int64_t size, int64_
         bt_turn_all8((const void *)from, along / 8, to, TILE_COLUMNS, columns, rows);
 }
 
-/* Up to TILE_ROWS rows, one after the other along the last outer axis, with operands that are contiguous across rows.
- */
+/* Up to TILE_ROWS successive rows along the last outer axis, with operands that are contiguous across rows. */
 static void turned_rows(const bt_loop *loop, char *out, const char *const *in, int64_t rows)
 {
     _Alignas(64) char buffer[BT_LOOP_INPUTS][TILE_ROWS * TILE_COLUMNS * 8];
@@ -191,7 +190,7 @@ static void turned_rows(const bt_loop *loop, char *out, const char *const *in, i
     }
 }
 
-/* All rows, where they need no buffers and lie along one axis. */
+/* All rows, if they need no buffers and lie along one axis. */
 static void plain_rows(const bt_loop *loop, char *out, const char *const *in)
 {
     const void *now[BT_LOOP_INPUTS];
@@ -252,7 +251,7 @@ typedef struct shared {
     const char *const *in;
 } shared;
 
-/* What one thread of several does: rows, or a piece of the only row. */
+/* One thread's share: some rows, or a piece of the only row. */
 static void part(const void *work, int thread, int threads)
 {
     const shared *s = work;

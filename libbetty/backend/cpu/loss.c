@@ -1,5 +1,5 @@
-/* backend/cpu/loss.c: softmax, log_softmax, cross-entropy, layer_norm, and their derivatives, in one pass over rows
- * that are contiguous; binary cross-entropy. */
+/* backend/cpu/loss.c: softmax, log_softmax, cross-entropy, layer_norm, and their derivatives, in one pass over
+ * contiguous rows; binary cross-entropy. */
 #include "backend/cpu/cpu.h"
 #include "backend/cpu/reference.h"
 #include "backend/cpu/row.h"
@@ -11,16 +11,16 @@
 
 typedef struct places { /* where the rows of an operand begin */
     bt_view outer;
-    int64_t step; /* bytes from one to the next, where they lie along one axis; else -1 */
+    int64_t step; /* bytes between rows if they lie along one axis; else -1 */
 } places;
 
 typedef struct rows {
     int64_t n, count;
-    places first, second; /* of the first operand, and of the second */
+    places first, second; /* of the first and of the second operand */
     bt_view label;
     void *out;
     const void *scale, *shift;
-    void *mean, *deviation; /* of each row: what layer_norm leaves, and what its derivatives read */
+    void *mean, *deviation; /* of each row: written by layer_norm and read by its derivatives */
     double eps;
 } rows;
 

@@ -1,7 +1,7 @@
-/* backend/cpu/loss_template.h: softmax and what belongs to it, and layer_norm with its own, over rows that are
- * contiguous, for one element type T, included by loss.c. R(x): x with the type in its name; EXP, LOG: the functions of
- * one number; TURN_ALL: backend/cpu/transpose.h. Short rows are done several at a time, so that the exponentials fill
- * whole vectors; very short ones lie turned, each in a lane of its own. */
+/* backend/cpu/loss_template.h: softmax, layer_norm and their relatives over contiguous rows, for one element type T;
+ * included by loss.c. R(x): the name x with the type in it; EXP, LOG: functions of one number; TURN_ALL: see
+ * backend/cpu/transpose.h. Short rows are done several at a time, so that the exponentials fill whole vectors; very
+ * short rows are transposed, one to a lane. */
 
 enum { R(BLOCK) = 512 }; /* exponentials at a time */
 
@@ -29,7 +29,7 @@ typedef struct R(group) { /* LANES rows side by side: x[j * LANES + lane] */
 
 static bool R(are_short)(const rows *r) { return r->n <= R(SHORT) && r->first.step >= 0; }
 
-/* The rows less their largest elements, the exponentials of that, and their sums; of how many rows. */
+/* Loads rows minus their maxima, their exponentials and the sums of these. Returns how many rows. */
 static int64_t R(take_group)(const rows *r, int64_t row, int64_t end, R(group) * g)
 {
     int64_t n = r->n, count = end - row < R(LANES) ? end - row : R(LANES);

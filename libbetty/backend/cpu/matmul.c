@@ -1,4 +1,4 @@
-/* backend/cpu/matmul.c: dot, dot_add and linear by the blocked product. */
+/* backend/cpu/matmul.c: dot, dot_add and linear with the blocked product. */
 #include "backend/cpu/matmul.h"
 
 #include "backend/cpu/vector.h"
@@ -7,12 +7,12 @@ typedef struct plan {
     bt_gemm gemm;
     int threads; /* cut along: */
     enum { BATCH, ROWS, COLUMNS } cut;
-    int64_t part; /* batches, rows or columns of each thread but the last */
+    int64_t part; /* batches, rows or columns per thread, except the last */
     bt_gemm_range whole;
-    size_t own, scratch; /* bytes: from one thread's to the next one's, and of all */
+    size_t own, scratch; /* bytes: from one thread's scratch to the next; of all */
 } plan;
 
-/* A size of 1 needs no stride: one that helps is put in its place. */
+/* The stride of an axis of size 1 is free: it is set to one that helps. */
 static bt_gemm shape_of(const bt_call *call)
 {
     const bt_view *a = &call->in[0], *b = &call->in[1];
@@ -52,8 +52,8 @@ static bt_gemm gemm_of(const bt_call *call)
 
 enum { TINY = 4 * 4 * 4 };
 
-/* Shapes that leave these vectors empty: tiny products, and a vector times columns that fill half of one, or one and a
- * half: two cache lines are read for each, where the half vectors of the next set read one. */
+/* Shapes that leave these vectors mostly empty: tiny products, and a vector times columns that fill half a vector or
+ * one and a half. These read two cache lines each; the half vectors of the next set read one. */
 static bool left_to_narrower(const bt_call *call)
 {
     enum { HALF_BYTES = BT_VECTOR / 2 };
@@ -77,7 +77,7 @@ static bool linear_accepts(const bt_call *call)
     return dot_accepts(call) && (call->inputs < 3 || call->in[2].strides[0] == 1 || call->in[2].dims[0] == 1);
 }
 
-/* What is added lies as the result does. */
+/* Whether the addend is laid out like the result. */
 static bool adding_accepts(const bt_call *call)
 {
     const bt_view *c = &call->in[2];
@@ -86,7 +86,7 @@ static bool adding_accepts(const bt_call *call)
 
 static int64_t divide_up(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
-/* The part of each matrix that is the thread's. */
+/* The thread's part of each matrix. */
 static bt_gemm_range range_of(const plan *p, int thread)
 {
     bt_gemm_range range = p->whole;
@@ -107,7 +107,7 @@ static size_t room_of(const plan *p, int thread)
     return g->batch && g->m && g->n ? g->room(g, range_of(p, thread)) : 0;
 }
 
-/* It ends where the last thread that has some writes its last byte. */
+/* The scratch ends with the last byte that the last thread with scratch writes. */
 static void find_scratch(plan *p)
 {
     for (int t = 0; t < p->threads; t++) {
@@ -118,7 +118,7 @@ static void find_scratch(plan *p)
         p->scratch = room_of(p, t) ? (size_t)t * p->own + room_of(p, t) : 0;
 }
 
-/* How the work is cut between threads: along the axis where the largest part is smallest, if it is worth a thread. */
+/* Cuts the work between threads along the axis where the largest part is smallest, if there is enough work. */
 static void cut(plan *p, int64_t threads)
 {
     const bt_gemm *g = &p->gemm;
@@ -126,7 +126,7 @@ static void cut(plan *p, int64_t threads)
     if (threads < 2 || products < 1.5e6)
         return;
     int64_t sizes[] = {g->batch, g->m, g->n}, units[] = {1, g->rows, g->columns};
-    double best = 0.8; /* less is not worth it */
+    double best = 0.8; /* a smaller gain is not worth it */
     for (int cut = BATCH; cut <= COLUMNS; cut++) {
         int64_t part = divide_up(divide_up(sizes[cut], units[cut]), threads) * units[cut];
         double share = (double)part / (double)sizes[cut] + (cut == ROWS && g->pack_b ? 0.03 : 0);

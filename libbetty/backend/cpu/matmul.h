@@ -1,4 +1,4 @@
-/* backend/cpu/matmul.h: one small blocked product of matrices, c = a b, with any strides of a and b. */
+/* backend/cpu/matmul.h: a small blocked matrix product, c = a b, with any strides of a and b. */
 #ifndef BT_CPU_MATMUL_H
 #define BT_CPU_MATMUL_H
 
@@ -6,14 +6,14 @@
 
 typedef struct bt_gemm bt_gemm;
 
-typedef struct bt_gemm_range { /* a part of c: what one thread does */
+typedef struct bt_gemm_range { /* the part of c that one thread computes */
     int64_t row, row_end, column, column_end;
 } bt_gemm_range;
 
 typedef struct bt_gemm_data { /* one matrix of the batch */
     const void *a, *b;
     const void *bias;   /* NULL, or [n], stride 1 */
-    const void *addend; /* NULL, or like c, or c itself: `factor` times it is added */
+    const void *addend; /* NULL, or like c, or c itself; `factor` times it is added */
     double factor;
     void *c;
 } bt_gemm_data;
@@ -29,15 +29,15 @@ struct bt_gemm {
 
     /* planned */
     bt_gemm_fn *run;
-    bt_gemm_room_fn *room; /* bytes of scratch that `run` writes for this part of c, to the last one */
-    bool pack_a;           /* a goes through scratch, so that its rows are contiguous */
-    bool pack_b;           /* b goes through scratch, panel by panel */
-    bool narrow;           /* the last few columns are done with vectors along k; */
-    bool all_narrow;       /* all of them are */
+    bt_gemm_room_fn *room; /* bytes of scratch up to the last one that `run` writes for this part of c */
+    bool pack_a;           /* a is packed into scratch, so that its rows are contiguous */
+    bool pack_b;           /* b is packed into scratch, panel by panel */
+    bool narrow;           /* the last few columns use vectors along k; */
+    bool all_narrow;       /* all columns do */
     bool turned;           /* planned for c', as b' a' */
     int64_t panel;         /* elements of scratch for a panel of b */
-    int64_t deep, tall;    /* how much of k, and of m, is done at a time */
-    int64_t rows, columns; /* what c is cut into between threads: multiples of these */
+    int64_t deep, tall;    /* how much of k and of m is done at a time */
+    int64_t rows, columns; /* threads split c at multiples of these */
 };
 
 void BT_ISA(bt_gemm_plan_f32)(bt_gemm *gemm);

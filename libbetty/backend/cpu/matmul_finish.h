@@ -1,7 +1,7 @@
-/* backend/cpu/matmul_finish.h: what becomes of a vector of the product's sums; for matmul_tile.h and matmul_narrow.h.
+/* backend/cpu/matmul_finish.h: finishes a vector of the product's sums, for matmul_tile.h and matmul_narrow.h.
  * V: the vector, of LANES elements; VF(f): its function f; TILE(x): x with the width in its name. */
 
-#if BT_VECTOR == 64 /* of the tile's columns that are stored, those in the vector from `column` on */
+#if BT_VECTOR == 64 /* the tile's stored columns that are in the vector from `column` on */
 #define LANES_OF(t, column)                                                                                            \
     unsigned lanes = (unsigned)(((1ULL << (t)->end) - (1ULL << (t)->begin)) >> (column)) & ((1U << LANES) - 1)
 #define LOAD(from)       VF(lanes)(from, lanes)
@@ -12,7 +12,7 @@
 #define STORE(to, value)    VF(store)(to, value)
 #endif
 
-/* What the last block does to a sum, which it stores. */
+/* Adds the addend and the bias, applies relu, and stores the sum. */
 BT_INLINE void TILE(finish)(const tile *t, V sum, T *c, int64_t column)
 {
     LANES_OF(t, column);

@@ -1,27 +1,27 @@
-/* backend/cpu/matmul_narrow.h: the last few columns of matmul_template.h's product, fewer than would fill a vector:
- * vectors run along k instead, where a's rows and b's columns are contiguous. So do all columns where a has so few rows
- * that it would not pay to pack b. */
+/* backend/cpu/matmul_narrow.h: the last few columns of matmul_template.h's product, too few to fill a vector. Vectors
+ * run along k instead, if a's rows and b's columns are contiguous. If a has too few rows for packing b to pay, all
+ * columns are done this way. */
 
 enum {
-    FOUR = FULL / 2 < 4 ? FULL / 2 : 4, /* columns of a tile, at most; */
-    NARROW = FULL >= 8 ? 5 : FOUR,      /* or one more: ten columns are twice five */
+    FOUR = FULL / 2 < 4 ? FULL / 2 : 4, /* most columns of a tile; */
+    NARROW = FULL >= 8 ? 5 : FOUR,      /* or one more: ten columns are two tiles of five */
     NARROW_DEPTH = 4 * FULL
 };
-/* Where all columns are: sums along k end in sums across a vector, which cost more than packing unless k is long. The
- * line between 40 shapes that were measured on Zen 3 and Zen 4 (m 4 to 32, k 64 to 784): k >= 24 m, too. */
+/* If all columns are narrow: sums along k end in sums across a vector, which cost more than packing unless k is long.
+ * The limit separates 40 shapes measured on Zen 3 and Zen 4 (m 4 to 32, k 64 to 784); k >= 24 m is also required. */
 enum { ALL_NARROW_DEPTH = 192 };
 
 enum { NARROW_ROWS = BT_VECTOR == 64 ? 5 : 3 }; /* with four columns */
 
-/* So many rows, four at most with five columns, and `columns` columns: t->b holds columns, t->b_row apart. Of the last
- * k % FULL products, vectors that end with k are taken, without the lanes that had their turn. */
+/* A tile of `rows` rows (at most four with five columns) and `columns` columns. t->b holds columns, t->b_row apart. The
+ * last k % FULL products use vectors that end with k, whose lanes outside the mask `last` are already summed. */
 BT_INLINE void narrow_tile(int rows, int columns, const tile *t, int64_t row, FULL_VI last)
 {
     const T *a = t->a + row * t->a_row, *b[5];
     int64_t a_row = t->a_row, k = t->k, p = 0;
     FULL_V sum[NARROW_ROWS < 4 ? 4 : NARROW_ROWS][5], x[NARROW_ROWS];
     BT_UNROLL(5)
-    for (int j = 0; j < columns; j++) /* where there are fewer, the last one again: the sums are not used */
+    for (int j = 0; j < columns; j++) /* if there are fewer, the last one is repeated: those sums are not used */
         b[j] = t->b + (j < t->end ? j : t->end - 1) * t->b_row;
     BT_UNROLL(5)
     for (int i = 0; i < BT_COUNT_OF(sum); i++)
@@ -113,7 +113,7 @@ static void run_narrow(const tile *t, int64_t rows)
         last[i] = i >= FULL - t->k % FULL ? -1 : 0;
     int64_t row = 0;
     for (int64_t left = (rows + most - 1) / most, count; left > 0; left--, row += count) {
-        count = (rows - row + left - 1) / left; /* of about the same size */
+        count = (rows - row + left - 1) / left; /* of about equal size */
         tiles[count - 1](t, row, last);
     }
 }

@@ -1,25 +1,26 @@
 /* backend/cpu/matmul_template.h: the blocked product for one element type T, included by matmul_f32.c and matmul_f64.c.
  *
  * c is computed in tiles of rows x columns that stay in registers while k runs. Columns are taken in panels, one or two
- * vectors wide; of b, a piece of `deep` rows of one panel stays in the first cache while all rows of a (or `tall` of
- * them) pass by. If b's rows are not contiguous, or too far apart, the piece is first packed. a is read where it is. So
- * each element of c is one chain of fused products per piece of k, whichever the tile, the panel or the thread. */
+ * vectors wide. A piece of b, `deep` rows of one panel, stays in the L1 cache while all rows of a (or `tall` of them)
+ * pass by. If b's rows are not contiguous, or too far apart, the piece is packed first. a is read in place, or packed
+ * for similar reasons. Each element of c is thus one chain of fused products per piece of k, whatever the tile, panel
+ * or thread. */
 
 #include "backend/cpu/pack.h"
 
 typedef struct tile {
     const T *a, *b, *bias;
-    const T *addend; /* NULL, or laid out as c: `factor` times it is added; what c holds, once there is something */
+    const T *addend; /* NULL, or laid out like c: `factor` times it is added; from the second piece of k on, c itself */
     T *c, factor;
-    T *keep; /* NULL, or where the first tile of a panel leaves the rows of b for the others, side by side */
+    T *keep; /* NULL, or where a panel's first tile copies the rows of b, side by side, for the other tiles */
     int64_t a_row, a_column, b_row, c_row, k;
-    int64_t begin, end; /* of the panel's columns, those that are stored */
+    int64_t begin, end; /* the panel's columns that are stored */
     bool plain, relu;
 } tile;
 
 typedef void tile_fn(const tile *t, int64_t row);
 
-/* Where stores of a part of a vector are slow, or there are none, and of sums that have been turned. */
+/* Stores sums one by one: if partial vector stores are slow or missing, and for transposed sums. */
 static void __attribute__((noinline)) store_edge(const tile *t, const T *sums, int rows, int width, T *c)
 {
     for (int i = 0; i < rows; i++, sums += width, c += t->c_row)
@@ -43,7 +44,7 @@ static void __attribute__((noinline)) store_edge(const tile *t, const T *sums, i
 #define COUNT14(X) COUNT12(X) X(13) X(14)
 
 
-#if BT_VECTOR == 64 /* half a vector for narrow edges: there, as expensive as half the work */
+#if BT_VECTOR == 64 /* half vectors for narrow edges, where they halve the cost */
 #define V       QUAD_V
 #define VI      QUAD_VI
 #define VF(f)   QUAD_F(f)
@@ -89,11 +90,11 @@ enum { HALF = FULL / 2 };
 typedef struct panel {
     tile_fn *const *tiles; /* by rows - 1 */
     int rows;              /* of the largest tile */
-    int64_t column, width; /* where it starts, and its width in whole vectors */
-    int64_t begin, end;    /* its columns that count */
+    int64_t column, width; /* where it starts; its width in whole vectors */
+    int64_t begin, end;    /* its columns that are stored */
 } panel;
 
-/* How many columns the next panel takes of so many. */
+/* How many columns the next panel takes if `columns` are left. */
 static int64_t panel_width(const bt_gemm *g, int64_t columns)
 {
     int64_t spare = g->narrow ? NARROW : 0;
@@ -110,8 +111,8 @@ static int64_t panel_width(const bt_gemm *g, int64_t columns)
     return columns <= FULL + spare ? FULL : 2 * FULL;
 }
 
-/* The panel that begins with column j of those before `end`. Where b is read in place, the last one starts early enough
- * to stay within b. */
+/* The panel that begins with column j, of the columns before `end`. If b is read in place, the last panel starts early
+ * enough to stay within b. */
 static panel panel_at(const bt_gemm *g, int64_t j, int64_t end)
 {
     int64_t width = panel_width(g, end - j), count = end - j < width ? end - j : width;
@@ -134,7 +135,7 @@ static panel panel_at(const bt_gemm *g, int64_t j, int64_t end)
     return result;
 }
 
-/* In as few tiles as can be, of about the same size: a tile of few rows would wait for its own sums. */
+/* Uses as few tiles as possible, of about equal size: a tile of few rows would stall on its own sums. */
 static void run_rows(const panel *p, tile *t, int64_t rows)
 {
     int64_t tiles = (rows + p->rows - 1) / p->rows, row = 0;
@@ -150,7 +151,7 @@ static void run_rows(const panel *p, tile *t, int64_t rows)
     }
 }
 
-/* The part of the product that one piece of a, [rows, deep] from (row, from), takes part in. */
+/* Multiplies one piece of a, [rows, deep], by b's panels in the range. */
 static void run_block(const bt_gemm *g, const tile *block, const T *b, const T *bias, int64_t rows, T *scratch,
                       bt_gemm_range range)
 {
@@ -219,7 +220,7 @@ static void run_tiles(const bt_gemm *g, const bt_gemm_data *data, void *scratch,
 
 static int64_t smaller(int64_t a, int64_t b) { return a < b ? a : b; }
 
-/* Elements that panels of these columns have at once: what run_block packs of b. */
+/* The most elements of b that run_block packs at once for these columns. */
 static int64_t panel_room(const bt_gemm *g, int64_t column, int64_t column_end)
 {
     int64_t most = 0;
@@ -232,7 +233,7 @@ static int64_t panel_room(const bt_gemm *g, int64_t column, int64_t column_end)
     return most * smaller(g->k, g->deep);
 }
 
-/* Where packed a begins, behind the panel. */
+/* Where packed a begins, after the panel. */
 static int64_t panel_end(const bt_gemm *g) { return (panel_room(g, 0, g->n) + FULL - 1) / FULL * FULL; }
 
 static size_t room_of_tiles(const bt_gemm *g, bt_gemm_range range)
@@ -245,7 +246,7 @@ static size_t room_of_tiles(const bt_gemm *g, bt_gemm_range range)
 
 static int64_t divide_up(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
-/* `size` in equal pieces of at most about `most`, each but the last a multiple of `unit`. */
+/* The length of equal pieces of `size`, each at most about `most` and a multiple of `unit`. */
 static int64_t piece(int64_t size, int64_t most, int64_t unit)
 {
     int64_t pieces = divide_up(size, most);
@@ -253,12 +254,12 @@ static int64_t piece(int64_t size, int64_t most, int64_t unit)
 }
 
 enum {
-    PANEL_BYTES = 26 << 10,    /* of b, in the first cache */
-    BLOCK_BYTES = 256 << 10,   /* of a, in the second */
-    REPACK_BYTES = 1024 << 10, /* of a, where b would be packed once more for each block */
+    PANEL_BYTES = 26 << 10,    /* of b, in the L1 cache */
+    BLOCK_BYTES = 256 << 10,   /* of a, in the L2 cache */
+    REPACK_BYTES = 1024 << 10, /* of a, if b would be packed again for each block */
     PACKED_BYTES = 96 << 10,   /* of a, in scratch */
-    FEW_ROWS = 32,             /* of a: for no more, all columns are narrow */
-    PAGE_BYTES = 1024          /* rows at multiples of it share few places of the cache */
+    FEW_ROWS = 32,             /* of a: with no more, all columns may be narrow */
+    PAGE_BYTES = 1024          /* rows at multiples of it share few cache sets */
 };
 
 static bool crowded(int64_t row) { return row * (int64_t)sizeof(T) % PAGE_BYTES == 0; }
@@ -279,7 +280,7 @@ static void plan_tiles(bt_gemm *g)
     g->run = run_tiles;
     g->room = room_of_tiles;
     if (g->m <= FEW_ROWS && g->a_column == 1 && g->b_row == 1 && g->b_column != 1 && g->k >= ALL_NARROW_DEPTH &&
-        g->k >= 24 * g->m && g->m * g->k * (int64_t)sizeof(T) <= BLOCK_BYTES) { /* as they lie, in one piece */
+        g->k >= 24 * g->m && g->m * g->k * (int64_t)sizeof(T) <= BLOCK_BYTES) { /* read in place, in one piece */
         g->narrow = g->all_narrow = true;
         return;
     }

@@ -1,14 +1,14 @@
-/* backend/cpu/matmul_tile.h: the inner kernels of matmul_template.h, included once for each width of vector.
+/* backend/cpu/matmul_tile.h: the inner kernels of matmul_template.h, included once per vector width.
  * V: the vector, of LANES elements; VF(f): its function f; TILE(x): x with the width in its name. */
 
 #include "backend/cpu/matmul_finish.h"
 
-/* Where `keeps`, b's rows are left in t->keep as well. */
+/* If `keeps`, b's rows are also copied to t->keep. */
 BT_INLINE void TILE(sum)(int rows, int vectors, bool keeps, const tile *t, int64_t row, V sum[][2])
 {
     const T *b = t->b;
-    const char *a[(ROWS1 + 2) / 3]; /* of the first of three rows each: the others' are what a load can add to it */
-    int64_t ahead = 16 * t->b_row;  /* rows of b may be pages apart, which the machine does not foresee */
+    const char *a[(ROWS1 + 2) / 3]; /* of every third row: loads add the offset of the two rows after it */
+    int64_t ahead = 16 * t->b_row;  /* rows of b may be pages apart, which the hardware does not predict */
     int64_t a_row = t->a_row * (int64_t)sizeof(T), a_column = t->a_column * (int64_t)sizeof(T), b_row = t->b_row;
     T *keep = t->keep;
     BT_UNROLL(16)
@@ -24,7 +24,7 @@ BT_INLINE void TILE(sum)(int rows, int vectors, bool keeps, const tile *t, int64
             keep += vectors * LANES;
         }
         BT_UNROLL(16)
-        for (int i = 0; i < rows; i += 3) /* the compiler would add to one address until registers are spilled */
+        for (int i = 0; i < rows; i += 3) /* else the compiler derives all addresses from one and spills registers */
             __asm__("" : "+r"(a[i / 3]));
         BT_UNROLL(16)
         for (int i = 0; i < rows; i++) {

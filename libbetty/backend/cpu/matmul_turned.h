@@ -1,6 +1,6 @@
-/* backend/cpu/matmul_turned.h: matmul_template.h's product where c has few columns and a's columns are contiguous:
- * c' = b' a' instead, block by block in scratch, whose tiles have whole vectors along c's rows, and is turned then. g
- * is planned for c' [n, m]; a range's columns are c's rows. */
+/* backend/cpu/matmul_turned.h: matmul_template.h's product if c has few columns and a's columns are contiguous. It
+ * computes c' = b' a' in scratch, block by block, where tiles have whole vectors along c's rows, and transposes each
+ * block into c. g is planned for c' [n, m]; a range's columns are c's rows. */
 
 enum {
     TURNED = 8 * FULL,          /* rows of c in a block, */
@@ -10,7 +10,7 @@ enum {
 
 static int64_t rows_of_block(int64_t left) { return left <= MOST ? left : TURNED; }
 
-/* Of the blocks of so many rows, the most that one has. */
+/* The height of the tallest block when `rows` rows are cut into blocks. */
 static int64_t tallest(int64_t rows)
 {
     int64_t most = 0;
@@ -23,7 +23,7 @@ static int64_t tallest(int64_t rows)
 
 static bool stores_plainly(const bt_gemm *g) { return !g->shifts && !g->adds && !g->relu; }
 
-/* `count` rows of c, with what is added to their sums. */
+/* Stores `count` rows of c after adding the addend and bias and applying relu. */
 static void finish_rows(const bt_gemm *g, const bt_gemm_data *data, const T *sums, int64_t row, int64_t count)
 {
     tile t = {.bias = data->bias,
@@ -55,7 +55,7 @@ static void run_turned(const bt_gemm *g, const bt_gemm_data *data, void *scratch
     }
 }
 
-/* The block's product, what becomes of its sums, and what the product packs. */
+/* Room for the block's product, for its transposed sums, and for what run_tiles packs. */
 static size_t room_of_turned(const bt_gemm *g, bt_gemm_range range)
 {
     size_t rest = 0;

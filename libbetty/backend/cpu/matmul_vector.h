@@ -1,5 +1,5 @@
-/* backend/cpu/matmul_vector.h: the products of matmul_template.h where one side is 1: matrix times vector, and column
- * times row. The matrix is m [rows, k]; strides count elements. */
+/* backend/cpu/matmul_vector.h: the products of matmul_template.h in which m, n or k is 1: matrix times vector, and
+ * column times row. The matrix is m [rows, k]; strides count elements. */
 
 typedef struct vector_args {
     const T *m, *x;
@@ -7,8 +7,8 @@ typedef struct vector_args {
     int64_t m_row, m_column, k;
 } vector_args;
 
-/* Up to four rows of m that are contiguous: each a sum in two vectors, whose order is the same for every row. What is
- * left of k is a part of a vector, which goes to the second sum. */
+/* Up to four contiguous rows of m. Each is summed in two vectors, in the same order for every row. A partial vector at
+ * the end of k goes to the second sum. */
 BT_INLINE void along_rows(int rows, const vector_args *v, int64_t row)
 {
     const T *m = v->m + row * v->m_row, *x = v->x;
@@ -46,9 +46,9 @@ BT_INLINE void along_rows(int rows, const vector_args *v, int64_t row)
 }
 
 #if BT_VECTOR == 64
-enum { SHORT = 4 * FULL }; /* rows of no more elements are so short that their sums would cost more than the products */
+enum { SHORT = 4 * FULL }; /* in rows this short, summing a vector would cost more than the products */
 
-/* FULL rows of m that are contiguous and short, or the last few: the sums of all are one vector. */
+/* FULL short contiguous rows of m, or the last few: all their sums make one vector. */
 BT_INLINE void short_rows(const vector_args *v, int64_t row, int64_t count)
 {
     FULL_V sum[FULL];
@@ -79,11 +79,11 @@ static void all_short(const vector_args *v, int64_t row, int64_t end)
 }
 #endif
 
-enum { CHAIN = 64 }; /* products that are summed before the sum is added to the others */
+enum { CHAIN = 64 }; /* products that are summed before their sum is added to the total */
 
-enum { MANY = 8 }; /* vectors of columns, each a chain of its own */
+enum { MANY = 8 }; /* vectors of columns, each with its own chain */
 
-/* MANY vectors of columns of m that are contiguous: products from .. end - 1. */
+/* MANY vectors of contiguous columns of m: products from .. end - 1. */
 static void along_columns(const vector_args *v, int64_t row, int64_t from, int64_t end)
 {
     FULL_V sum[MANY];
@@ -103,8 +103,8 @@ static void along_columns(const vector_args *v, int64_t row, int64_t from, int64
         FULL_F(store)(y, from ? FULL_F(load)(y) + sum[i] : sum[i]);
 }
 
-/* Of `vectors` vectors of columns, the last one in part, the products with x[0], ..., x[chains - 1], each to a sum of
- * its own. */
+/* Adds the products of `vectors` vectors of columns, the last one partial, with x[0], ..., x[chains - 1], each to its
+ * own sum. */
 BT_INLINE void add_products(int vectors, int chains, FULL_V sum[4][4], const T *m, int64_t step, const T *x,
                             int64_t last)
 {
@@ -120,8 +120,8 @@ BT_INLINE void add_products(int vectors, int chains, FULL_V sum[4][4], const T *
     }
 }
 
-/* Few columns of m that are contiguous, all of them in registers; each has `chains` sums that take turns, so that none
- * waits for itself. After 4 CHAIN products they become one, as sums of sums keep digits. */
+/* Few contiguous columns of m, all in registers. Each has `chains` sums that take turns, so that none stalls on itself.
+ * They are combined after 4 CHAIN products, because sums of sums keep more digits. */
 BT_INLINE void few_columns(int vectors, int chains, const vector_args *v, int64_t row, int64_t count)
 {
     int64_t last = count - (vectors - 1) * FULL, step = v->m_column, p = 0;
@@ -164,8 +164,8 @@ static void all_few(const vector_args *v, int64_t row, int64_t count)
         few_columns(1, 4, v, row, count);
 }
 
-/* So many products at a time that the rows of m stay in the first cache while the pieces of y pass by; what is left of
- * y, less than such a piece, is the same however threads share it. */
+/* Takes CHAIN products at a time, so that the rows of m stay in the L1 cache while the pieces of y pass by. The rest of
+ * y, shorter than a piece, is the same however threads share it. */
 static void contiguous_columns(const vector_args *v, int64_t begin, int64_t end)
 {
     int64_t row, whole = end - (end - begin) % (MANY * FULL);
@@ -238,7 +238,7 @@ static void finish(T *c, int64_t count, const T *bias, int64_t bias_step, bool r
     }
 }
 
-/* The vector with stride 1: where it stands, or copied. */
+/* The vector with stride 1: in place, or copied. */
 static const T *straight(const T *x, int64_t stride, int64_t count, T *scratch)
 {
     if (stride == 1)

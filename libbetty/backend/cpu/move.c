@@ -1,20 +1,20 @@
-/* backend/cpu/move.c: ops that only move values: copies of looks with any strides, pad and concat; what looks
- * at values on their way. */
+/* backend/cpu/move.c: ops that only move values: copies of views with any strides, pad and concat; ops that look at
+ * values as they pass. */
 #include "backend/cpu/loop.h"
 #include "backend/cpu/reference.h"
 #include "backend/cpu/vector.h"
 
-/* A part of the output: what stands along an axis from one place on, for all outer axes. */
+/* A part of the output: from one place on along an axis, for all outer axes. */
 typedef struct piece {
-    bt_loop loop;  /* over the axis and those inside of it */
-    bt_view outer; /* the input's axes outside of it */
+    bt_loop loop;  /* over the axis and those inside it */
+    bt_view outer; /* the input's axes outside it */
     int64_t outer_count;
-    int64_t input, offset; /* bytes: where the input begins, and the piece within the output */
-    int64_t step;          /* bytes of the output from one outer element to the next */
+    int64_t input, offset; /* bytes: the start of the input; the piece's place in the output */
+    int64_t step;          /* bytes between outer elements of the output */
 } piece;
 
 typedef struct move {
-    int64_t zeros; /* bytes of the output to be zeroed first */
+    int64_t zeros; /* bytes of the output to zero first */
     int count;
     piece pieces[];
 } move;
@@ -41,7 +41,7 @@ static bt_row_fn *const rows[][2] = {
 
 static bool accepts(const bt_call *call) { return bt_cpu_same_dtypes(call, 0, call->inputs - 1); }
 
-/* The input, placed along `axis` of the output (axis 0 of a scalar: all of it), `from` elements on. */
+/* Plans to copy the input into the output from place `from` of `axis` on (axis 0 of a scalar: all of it). */
 static void plan_piece(piece *p, const bt_call *call, const bt_view *look, int axis, int64_t from)
 {
     const bt_view *out = &call->out[0];

@@ -1,12 +1,12 @@
-/* backend/cpu/pack.h: panels of matrices for one element type T, with vectors FULL_V and TURN_ALL of it: included by
+/* backend/cpu/pack.h: packs panels of matrices of one element type T, with its FULL_V and TURN_ALL; included by
  * templates. */
 
 enum { FULL = BT_VECTOR / (int)sizeof(T) }; /* lanes of the widest vector */
 
-/* `deep` rows of b, `count` columns, into rows of `width`, filled up with zeros. */
+/* Copies `deep` rows and `count` columns of b into rows of `width`, padded with zeros. */
 static void pack(T *to, const T *b, int64_t b_row, int64_t b_column, int64_t deep, int64_t count, int64_t width)
 {
-    if (count < width && deep) /* a sum of nothing has no room for panels */
+    if (count < width && deep) /* an empty sum has no room for panels */
         memset(to, 0, (size_t)(deep * width) * sizeof(T));
     if (b_column == 1 && count == width && width % FULL == 0) {
         for (int64_t p = 0; p < deep; p++, b += b_row, to += width)

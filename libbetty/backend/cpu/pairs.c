@@ -1,4 +1,4 @@
-/* backend/cpu/pairs.c: products of bf16 numbers by AVX512_BF16 (v4b) or by AMX (amx). */
+/* backend/cpu/pairs.c: products of bf16 numbers with AVX512_BF16 (v4b) or AMX (amx). */
 #include "backend/cpu/pairs.h"
 
 #include "backend/cpu/vector.h"
@@ -9,13 +9,13 @@
 
 enum { TILE = 16 };
 
-typedef struct shape { /* what ldtilecfg reads */
+typedef struct shape { /* the layout that ldtilecfg reads */
     uint8_t palette, start, reserved[14];
-    uint16_t bytes[16]; /* of each tile's rows */
+    uint16_t bytes[16]; /* per row of each tile */
     uint8_t rows[16];
 } shape;
 
-/* Tiles 0 to 3: sums of `above` and `below` rows times two columns of tiles; 4, 5: of a; 6, 7: of b. */
+/* Tiles 0 to 3: sums, `above` and `below` rows times two columns of tiles; 4, 5: a; 6, 7: b. */
 static void set_shape(int64_t above, int64_t below, int64_t deep)
 {
     shape s = {.palette = 1};
@@ -27,7 +27,7 @@ static void set_shape(int64_t above, int64_t below, int64_t deep)
     _tile_loadconfig(&s);
 }
 
-/* The sums of up to 32 rows, of one panel. */
+/* The sums of up to 32 rows in one panel. */
 BT_INLINE void tiles(const bt_pairs *p, const uint16_t *b, float *c, int64_t row, bool two_rows, bool two_columns)
 {
     const uint16_t *a = p->a + row * p->a_row, *low = a + TILE * p->a_row;
@@ -110,7 +110,7 @@ void BT_ISA(bt_pairs_run)(const bt_pairs *p)
 
 /* ---- AVX512_BF16 ---- */
 
-enum { ROWS = 12 }; /* of a tile, with two vectors of columns */
+enum { ROWS = 12 }; /* per tile, with two vectors of columns */
 
 BT_INLINE __m512 products(__m512 sum, __m512i a, __m512i b) { return _mm512_dpbf16_ps(sum, (__m512bh)a, (__m512bh)b); }
 
@@ -170,7 +170,7 @@ void BT_ISA(bt_pairs_run)(const bt_pairs *p)
     for (int64_t j = 0; j < p->columns; j += BT_PAIRS_COLUMNS) {
         const bool wide = p->columns - j >= BT_PAIRS_COLUMNS;
         int64_t tiles = (p->rows + ROWS - 1) / ROWS, row = 0;
-        for (; tiles > 0; tiles--) { /* of about the same size */
+        for (; tiles > 0; tiles--) { /* of about equal size */
             const int64_t count = (p->rows - row + tiles - 1) / tiles;
             (wide ? two : one)[count - 1](p, b, p->c + j, row);
             row += count;

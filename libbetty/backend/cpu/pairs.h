@@ -1,10 +1,9 @@
-/* backend/cpu/pairs.h: sums of products of bf16 numbers, two at a time, into f32: c = a b, or c += a b. As the
- * machine's instructions have it, numbers below 2^-126 count as 0, and each product's sum is rounded once for a pair,
- * or more.
+/* backend/cpu/pairs.h: sums of products of bf16 numbers, two at a time, into f32: c = a b, or c += a b. The machine's
+ * instructions treat numbers below 2^-126 as 0, and round the sum once per pair of products or more often.
  *
- * Of a, each row has its k numbers side by side, in runs: the next run of all rows begins `a_run` further. b is packed:
- * for each panel of BT_PAIRS_COLUMNS columns (the last one has what is left), for each run, [pairs][columns] of the two
- * numbers that follow each other along k. Columns come by sixteen. */
+ * Each row of a has its k numbers side by side, in runs; the next run of all rows begins `a_run` further. b is packed:
+ * for each panel of BT_PAIRS_COLUMNS columns (the last one has the rest), for each run, [pairs][columns] of two numbers
+ * that are adjacent along k. The number of columns is padded to a multiple of sixteen. */
 #ifndef BT_CPU_PAIRS_H
 #define BT_CPU_PAIRS_H
 
@@ -18,13 +17,13 @@ typedef struct bt_pairs {
     int64_t rows, a_row, c_row; /* strides count elements */
     int64_t columns;            /* a multiple of BT_PAIRS_LANES */
     int64_t runs, a_run, pairs; /* pairs of each run */
-    int64_t deep;               /* of them, done at a time: a divisor of `pairs`, at most BT_PAIRS_DEEP */
-    bool adds;                  /* to what c holds */
+    int64_t deep;               /* pairs done at a time: a divisor of `pairs`, at most BT_PAIRS_DEEP */
+    bool adds;                  /* to the contents of c */
 } bt_pairs;
 
 void BT_ISA(bt_pairs_run)(const bt_pairs *p);
 
-/* Lists of kernels, each ending with a record without an op. v4b is v4 with AVX512_BF16, amx has AMX besides. */
+/* Lists of kernels, each ending with a record without an op. v4b is v4 with AVX512_BF16; amx also has AMX. */
 extern const bt_kernel_impl bt_cpu_half_conv_v4b[], bt_cpu_half_conv_amx[];     /* half_conv.c */
 extern const bt_kernel_impl bt_cpu_half_matmul_v4b[], bt_cpu_half_matmul_amx[]; /* half_matmul.c */
 
@@ -37,7 +36,7 @@ static inline int64_t bt_pairs_deep(int64_t pairs)
     return deep;
 }
 
-/* Columns of b as it is packed. */
+/* The number of columns of packed b. */
 static inline int64_t bt_pairs_across(int64_t columns)
 {
     return (columns + BT_PAIRS_LANES - 1) / BT_PAIRS_LANES * BT_PAIRS_LANES;

@@ -1,6 +1,6 @@
-/* backend/cpu/pieces.c: calls in which something is stored in 16 bits, by the kernels for f32, a piece after the other:
- * what is cut along the first axis is converted where it is used, within a cache, so that no f32 copy of it stands in
- * memory. Pieces are the same however many threads there are. */
+/* backend/cpu/pieces.c: runs calls with 16-bit operands or results by the f32 kernels, piece by piece. Operands that
+ * are cut along the first axis are converted within a cache as they are used, so that memory holds no f32 copy of them.
+ * Pieces are the same for any number of threads. */
 #include "backend/cpu/pieces.h"
 
 #include "backend/cpu/loop.h"
@@ -18,11 +18,11 @@ enum { PIECE = 256 << 10, FLAT_PIECE = 24 << 10, INPUTS = 16, OUTPUTS = BT_MAX_O
 /* Which operands are cut; the others are converted whole, once. */
 typedef enum way {
     ALL,    /* elementwise */
-    ROWS,   /* row by row, of all operands */
-    FIRST,  /* rows, images: of the first operand */
-    SUMS,   /* of the first two, whose pieces' results are added */
-    JOINED, /* the first, whose pieces' moments are joined */
-    CHANNEL /* what channel_mix has of the size of its result */
+    ROWS,   /* all operands, by rows */
+    FIRST,  /* the first operand, by rows or images */
+    SUMS,   /* the first two; the pieces' results are added */
+    JOINED, /* the first; the pieces' moments are joined */
+    CHANNEL /* the operands of channel_mix that have the size of its result */
 } way;
 
 /* ---- converting ---- */
@@ -77,7 +77,7 @@ static void narrow(bt_dtype dtype, int64_t count, void *to, const void *from)
 
 /* ---- planning ---- */
 
-typedef struct size { /* pieces of so many rows: all but perhaps the last */
+typedef struct size { /* pieces of so many rows: all pieces except perhaps the last */
     int64_t rows;
     bt_call inner;
     bt_view in[INPUTS], out[OUTPUTS];
@@ -87,15 +87,15 @@ typedef struct size { /* pieces of so many rows: all but perhaps the last */
 
 typedef struct pieces {
     way way;
-    unsigned cut, half_in, half_out; /* bit i: of operand, or result, i */
-    int64_t rows, count;             /* rows of the whole; pieces */
+    unsigned cut, half_in, half_out; /* bit i: for operand or result i */
+    int64_t rows, count;             /* rows in all; pieces */
     int threads;
-    bt_view whole_in[INPUTS], whole_out[OUTPUTS]; /* as called, flattened where that can be */
-    const bt_loop *widening[INPUTS];              /* of what is not cut */
-    size_t at[INPUTS], out_at[OUTPUTS];           /* in the scratch: of whole operands; of a thread's pieces */
-    size_t inner_at, own, shared;                 /* likewise, of the inner kernel's; bytes of each thread, of all */
+    bt_view whole_in[INPUTS], whole_out[OUTPUTS]; /* the call's views, flattened if possible */
+    const bt_loop *widening[INPUTS];              /* of operands that are not cut */
+    size_t at[INPUTS], out_at[OUTPUTS];           /* offsets in scratch: of whole operands; of a thread's pieces */
+    size_t inner_at, own, shared; /* offset of the inner kernel's scratch; bytes per thread, in common */
     size sizes[2];
-    bt_loop loops[]; /* that `widening` points to */
+    bt_loop loops[]; /* which `widening` points to */
 } pieces;
 
 static bool is_sum(const pieces *p) { return p->way == SUMS || p->way == JOINED; }
@@ -118,7 +118,7 @@ static bool is_softmax(const bt_op *op)
     return op == &bt_op_softmax || op == &bt_op_softmax_grad || op == &bt_op_log_softmax;
 }
 
-/* Of softmax and of a sum: the axes are others than that of the pieces. */
+/* For softmax and sum: the op's axes are not the axis of the pieces. */
 static bool goes_by_rows(const bt_call *call)
 {
     if (call->op == &bt_op_sum)
@@ -147,7 +147,7 @@ static unsigned cut_of(const bt_call *call, way way)
     if (way == ALL || way == ROWS || (call->op == &bt_op_dot && call->in[0].rank > 2))
         return all;
     if (call->op == &bt_op_dot_add)
-        return 1 | 4; /* and what is added */
+        return 1 | 4; /* and the addend */
     if (way != CHANNEL)
         return way == SUMS ? 3 : 1;
     bt_channel_inputs at = bt_channel_inputs_of(attr);
@@ -156,7 +156,7 @@ static unsigned cut_of(const bt_call *call, way way)
     return at.gate >= 0 ? cut | 1U << at.gate : cut;
 }
 
-/* All of them one after the other: one axis will do. */
+/* Whether all inputs are contiguous, so that one axis is enough. */
 static bool is_flat(const bt_call *call)
 {
     for (int i = 0; i < call->inputs; i++)
@@ -193,7 +193,7 @@ static void look_at(const bt_call *call, pieces *p)
     p->rows = p->whole_in[0].rank ? p->whole_in[0].dims[0] : 0;
 }
 
-/* Rows of a piece: as many as a cache holds in f32. */
+/* The rows of a piece: as many as a cache holds in f32. */
 static int64_t rows_of_piece(const bt_call *call, const pieces *p)
 {
     int64_t row = 0, most = p->way == ALL ? FLAT_PIECE : PIECE;
@@ -205,7 +205,7 @@ static int64_t rows_of_piece(const bt_call *call, const pieces *p)
     return rows < 1 ? 1 : rows < p->rows ? rows : p->rows;
 }
 
-/* The call for a piece of so many rows, and the kernel for it; false: there is none. */
+/* Plans the call for a piece of so many rows, and finds its kernel; false: there is none. */
 static bool plan_size(const bt_call *call, const pieces *p, int64_t rows, size *s)
 {
     s->rows = rows;
@@ -234,7 +234,7 @@ static bool plan_size(const bt_call *call, const pieces *p, int64_t rows, size *
     return s->kernel && !s->kernel->plain;
 }
 
-/* False: the call cannot be cut so. */
+/* False: the call cannot be cut this way. */
 static bool plan(const bt_call *call, pieces *p)
 {
     if (call->inputs > INPUTS || call->outputs > OUTPUTS)
@@ -258,7 +258,7 @@ static size_t place(size_t *end, size_t bytes)
     return at;
 }
 
-/* The bytes that a piece writes of a thread's own scratch. */
+/* The bytes of a thread's own scratch that a piece writes. */
 static size_t written(const bt_call *call, const pieces *p, const size *s, size_t inner)
 {
     size_t end = inner ? p->inner_at + inner : 0;
@@ -271,7 +271,7 @@ static size_t written(const bt_call *call, const pieces *p, const size *s, size_
     return end;
 }
 
-/* Where everything lies in the scratch: what all share, then each thread's own. */
+/* Lays out the scratch: first the part that threads share, then each thread's own. */
 static size_t lay_out(const bt_call *call, pieces *p)
 {
     size_t inner[2];
@@ -290,7 +290,7 @@ static size_t lay_out(const bt_call *call, pieces *p)
     p->shared = p->own ? bt_align_up(p->shared) : p->shared;
     size_t first = written(call, p, &p->sizes[0], inner[0]), last = written(call, p, &p->sizes[1], inner[1]);
     p->own = bt_align_up(p->own);
-    if (p->count > p->threads && first > last) /* else the last thread has the last piece alone */
+    if (p->count > p->threads && first > last) /* else the last thread has only the last piece */
         last = first;
     return p->shared + (size_t)(p->threads - 1) * p->own + last;
 }
@@ -317,7 +317,7 @@ static void release(bt_call *call)
     call->state = NULL;
 }
 
-/* How operand i is converted: whole, or in pieces of either size. */
+/* Plans how operand i is converted: whole, or in pieces of either size. */
 static bt_loop *plan_operand(pieces *p, int i, bt_loop *loop)
 {
     const bool cut = p->cut >> i & 1;
@@ -349,7 +349,7 @@ static bt_status prepare(bt_call *call)
 
 /* ---- running ---- */
 
-/* The moments of the rows so far, `before` of them, and of `more`: Chan et al. (1979). */
+/* Joins the moments of the `before` rows so far with those of `more` rows: Chan et al. (1979). */
 static void join(const bt_call *call, const bt_view *piece, double before, double more)
 {
     float *mean = (void *)call->out[0].data, *variance = (void *)call->out[1].data;
@@ -372,7 +372,7 @@ static void add(const bt_view *to, int64_t count, const float *from, bool first)
         y[i] = first ? from[i] : y[i] + from[i];
 }
 
-/* One piece, in a thread's part of the scratch. */
+/* Runs one piece, with a thread's part of the scratch. */
 static bt_status run_piece(const bt_call *call, int64_t number, char *own)
 {
     const pieces *p = call->state;
@@ -417,7 +417,7 @@ static bt_status run_piece(const bt_call *call, int64_t number, char *own)
 
 typedef struct shared {
     const bt_call *call;
-    bt_status *status; /* of each thread */
+    bt_status *status; /* per thread */
 } shared;
 
 static void share(const void *work, int t, int threads)
@@ -429,7 +429,7 @@ static void share(const void *work, int t, int threads)
         s->status[t] = run_piece(s->call, i, own);
 }
 
-/* Here, for a piece would tell its own row. */
+/* Checked here, because a piece would report a row of its own. */
 static bt_status check_labels(const bt_call *call)
 {
     int64_t label, rows = bt_cpu_count(&call->in[1]);

@@ -1,4 +1,4 @@
-/* backend/cpu/pieces.h: the kernels that run others: each list ends with a record without an op. */
+/* backend/cpu/pieces.h: kernels that run other kernels piece by piece; each list ends with a record without an op. */
 #ifndef BT_CPU_PIECES_H
 #define BT_CPU_PIECES_H
 

@@ -8,8 +8,8 @@ typedef struct range {
     int64_t from, to;
 } range;
 
-/* Height or width: of each output its window and one over its size (1 where sums are wanted), and of each pixel the
- * outputs whose windows it belongs to. */
+/* Height or width. For each output: its window and one over the window's size (1 for sums). For each pixel: the outputs
+ * whose windows contain it. */
 typedef struct axis {
     int64_t size, out;
     range *window, *user;
@@ -19,12 +19,12 @@ typedef struct axis {
 typedef struct pooling {
     axis axis[2];
     int64_t images, pixels, outputs, channels;
-    int64_t step; /* elements from a pixel of the input to the next */
+    int64_t step; /* elements from one pixel of the input to the next */
     const char *in;
     char *out;
     int32_t *index;
     bool average;
-    range *ranges; /* both axes' */
+    range *ranges; /* of both axes */
     double *shares;
 } pooling;
 
@@ -37,7 +37,7 @@ typedef struct resampling {
     int64_t slabs, from, to;
     bt_view outer;             /* where the slabs of the input begin */
     int64_t along;             /* elements of the input from one place on the axis to the next */
-    int64_t rows, row_step, n; /* what stands at a place: rows of n elements, one row_step from the next */
+    int64_t rows, row_step, n; /* the elements at a place: rows of n, row_step apart */
     const char *in;
     char *out;
     tap *taps;
@@ -82,7 +82,7 @@ static bool accepts(const bt_call *call)
     return fits;
 }
 
-/* Pixels one after the other, their channels likewise; but a pixel may have other channels beside these. */
+/* Pixels and their channels must be adjacent, but a pixel may have other channels beside these. */
 static bool window_accepts(const bt_call *call)
 {
     const bt_view *x = &call->in[0];
@@ -123,7 +123,7 @@ static void windows_of(const bt_window_attr *attr, int which, axis *a)
         bt_window_range(attr, which, o, &a->window[o].from, &a->window[o].to);
         a->share[o] = attr->average ? 1 / (double)(a->window[o].to - a->window[o].from) : 1;
     }
-    for (int64_t pixel = 0; pixel < a->size; pixel++) { /* windows begin and end one after the other */
+    for (int64_t pixel = 0; pixel < a->size; pixel++) { /* windows begin and end in order */
         while (from < a->out && a->window[from].to <= pixel)
             from++;
         while (to < a->out && a->window[to].from <= pixel)
@@ -253,7 +253,7 @@ static void resample_release(bt_call *call)
     call->state = NULL;
 }
 
-/* What stands inside of the axis as rows that are contiguous, each as far from the last; false: it is not such. */
+/* Describes the elements inside the axis as contiguous rows at equal distances; false: they are not. */
 static bool rows_at_place(const bt_view *x, int64_t axis, resampling *r)
 {
     r->rows = r->n = 1;

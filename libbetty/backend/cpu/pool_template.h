@@ -1,8 +1,8 @@
-/* backend/cpu/pool_template.h: pool.c for one element type T. V: its vector, of LANES elements, VF(f): that vector's
- * function f, VI: the mask of its comparisons, of MASK elements; R(x): x with the type in its name. */
+/* backend/cpu/pool_template.h: pool.c for one element type T. V: its vector of LANES elements; VF(f): the vector
+ * function f; VI: its comparison mask, of MASK elements; R(x): the name x with the type in it. */
 
-/* Calls at(vectors, first) for the channels, as many vectors as there are at once; the last one may begin before the
- * others end. Fewer channels than a vector has lanes: one(channel). */
+/* Calls at(vectors, first) to cover the channels, with as many vectors at once as possible; the last vector may overlap
+ * the one before it. If there are fewer channels than lanes, calls one(channel) for each. */
 #define STRIPS(c, at, one)                                                                                             \
     do {                                                                                                               \
         int64_t first_ = 0;                                                                                            \
@@ -18,14 +18,14 @@
             one(first_);                                                                                               \
     } while (0)
 
-/* Pixels of a window: those of x, one of its rows `row` elements and one of its pixels `c` elements from the next. */
+/* A window's pixels in x. Its rows are `row` elements apart, its pixels `c`. */
 struct R(taps) {
     const T *x;
     int64_t high, wide, row, c;
     const double *down, *across; /* the pixels' shares; NULL: 1 */
 };
 
-/* The sum of the pixels' channels, a row of the window before it is added to the others. */
+/* Sums the window's pixels, channel by channel. Each row of the window is summed before it is added to the total. */
 BT_INLINE void R(sum_strip)(int vectors, const struct R(taps) * w, int64_t first, T share, T *y)
 {
     V total[4], sum[4];
@@ -95,7 +95,7 @@ static void R(sum_rows)(const void *state, int64_t begin, int64_t end)
     }
 }
 
-/* ---- window_spread: rows of pixels, each from the windows that it belongs to ---- */
+/* ---- window_spread: rows of pixels, each pixel from the windows that contain it ---- */
 
 BT_INLINE void R(spread_row)(const pooling *p, int64_t row, bool average)
 {
@@ -133,7 +133,7 @@ static void R(spread_rows)(const void *state, int64_t begin, int64_t end)
 
 /* ---- window_max: rows of outputs ---- */
 
-/* pixel: the first, in its image; width: of the image. */
+/* pixel: the number of the window's first pixel in the image; width: of the image. */
 BT_INLINE void R(max_strip)(int vectors, const struct R(taps) * w, int64_t first, int64_t pixel, int64_t width, T *y,
                             int32_t *index)
 {
@@ -235,7 +235,7 @@ static void R(scatter_images)(const void *state, int64_t begin, int64_t end)
     }
 }
 
-/* ---- resample: slabs, of what stands inside of the axis ---- */
+/* ---- resample: slabs of the elements inside the axis ---- */
 
 BT_INLINE void R(between)(int64_t n, T *y, const T *a, const T *b, T wa, T wb)
 {

@@ -1,15 +1,16 @@
-/* backend/cpu/random.c: uniform, normal, dropout and stochastic rounding: blocks of Philox side by side. */
+/* backend/cpu/random.c: uniform, normal, dropout and stochastic rounding, from several blocks of Philox side by
+ * side. */
 #include "ops/random.h"
 #include "backend/cpu/cpu.h"
 #include "backend/cpu/vector.h"
 #include "backend/random.h"
 
-enum { BLOCKS = 32, WORDS = 4 * BLOCKS }; /* made at a time */
+enum { BLOCKS = 32, WORDS = 4 * BLOCKS }; /* computed at a time */
 
 typedef struct stream {
     uint64_t key;
     uint32_t site;
-    int64_t record, first; /* first: of the whole's elements, that of element 0 here */
+    int64_t record, first; /* first: element 0 is this element of the whole array */
 } stream;
 
 static stream stream_of(const bt_call *call, int record)
@@ -54,7 +55,7 @@ static void fill(uint32_t *words, const stream *s, uint64_t block)
     }
 }
 
-/* What becomes of the words of elements first .. first + n - 1, n at most WORDS (f64: WORDS / 2). */
+/* Turns words into elements first .. first + n - 1; n is at most WORDS (f64: WORDS / 2). */
 typedef void use_fn(const bt_call *call, const uint32_t *words, int64_t first, int64_t n);
 
 static double unit_f64(const uint32_t *words, int64_t i) { return bt_philox_f64(words[2 * i], words[2 * i + 1]); }
@@ -149,7 +150,7 @@ static void share(const void *work, int t, int threads)
     part(s->call, s->stream, s->use, s->per_word, units * t / threads * WORDS, end < s->count ? end : s->count);
 }
 
-/* per_word: words that an element takes. */
+/* per_word: words per element. */
 static bt_status run_stream(const bt_call *call, stream s, use_fn *use, int per_word)
 {
     int64_t count = bt_cpu_count(&call->out[0]);

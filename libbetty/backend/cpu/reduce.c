@@ -1,16 +1,16 @@
-/* backend/cpu/reduce.c: sum, max and argmax, and norm_square of f32 and f64. The sum of one output is always made of
- * the same pieces in the same order, however many threads there are. */
+/* backend/cpu/reduce.c: sum, max, argmax and norm_square of f32 and f64. The sum of one output always has the same
+ * pieces in the same order, for any number of threads. */
 #include "backend/cpu/cpu.h"
 #include "backend/cpu/row.h"
 
-/* What is reduced, as rows: the innermost axis, of n elements, and the others, of `rows`. */
+/* The reduced axes as rows: the innermost axis, of n elements, and the others, of `rows`. */
 typedef struct reduction {
     bt_view kept, outer; /* the output's elements; the rows of one of them */
     int64_t outputs, rows, n, stride, size;
-    bool by_columns;       /* kept's innermost axis is contiguous: its elements are done side by side */
-    int64_t width, groups; /* by columns: that axis, and how many there are */
+    bool by_columns;       /* kept's innermost axis is contiguous: its elements are reduced side by side */
+    int64_t width, groups; /* by columns: the size of that axis; how many such axes there are */
     int threads;
-    double (*row)(const void *row, int64_t n, int64_t stride); /* a row's sum, or maximum */
+    double (*row)(const void *row, int64_t n, int64_t stride); /* the sum or maximum of a row */
 } reduction;
 
 typedef struct columns { /* rows that are reduced side by side */
@@ -19,9 +19,9 @@ typedef struct columns { /* rows that are reduced side by side */
     int64_t rows;
 } columns;
 
-enum { COLUMNS = 128, CHAIN = 16 }; /* done side by side; f32 additions one after the other */
+enum { COLUMNS = 128, CHAIN = 16 }; /* columns side by side; f32 additions in a chain */
 
-/* Rows of `columns`: all of the outer axes and the innermost. */
+/* A row of `columns`, counted over the outer axes and the innermost. */
 static const char *row_at(const columns *c, int64_t row)
 {
     const reduction *r = c->r;
@@ -29,7 +29,7 @@ static const char *row_at(const columns *c, int64_t row)
     return c->data + (outer + (r->rows == 1 ? row : row % r->n) * r->stride) * r->size;
 }
 
-/* Adds to `total` the sums of up to four vectors of columns, which stay in registers for CHAIN rows; of the last vector
+/* Adds the sums of up to four vectors of columns to `total`; they stay in registers for CHAIN rows. The last vector has
  * `left` columns. */
 #define BY_VECTORS(type, T, V, VF)                                                                                     \
     enum { LANES_##type = sizeof(V) / sizeof(T) };                                                                     \
@@ -102,7 +102,7 @@ BY_COLUMNS(f64, double)
 
 static bool accepts(const bt_call *call) { return bt_dtype_floats(call->in[0].dtype); }
 
-/* Drops axes of size 1 and joins neighbours where they allow. */
+/* Drops axes of size 1 and joins adjacent axes where possible. */
 static void join(bt_view *x)
 {
     int rank = 0;
@@ -157,7 +157,7 @@ static void release(bt_call *call)
 
 static bt_status prepare(bt_call *call) { return plan(call, ((const bt_reduce_attr *)call->attr)->axes); }
 
-/* One output of one row that lies dense. */
+/* One output of one dense row. */
 #define ALL(name, row)                                                                                                 \
     static void name##_f32(int64_t n, void *out, const void *const *in)                                                \
     {                                                                                                                  \
@@ -216,7 +216,7 @@ static void by_rows(const reduction *r, const bt_call *call, int64_t begin, int6
     }
 }
 
-/* Blocks of COLUMNS columns, counted over all groups. */
+/* Reduces blocks begin .. end - 1 of COLUMNS columns, counted over all groups. */
 static void by_columns(const reduction *r, const bt_call *call, int64_t begin, int64_t end,
                        void (*function)(const columns *, int64_t, int64_t, void *))
 {
@@ -324,7 +324,7 @@ typedef void integer_row(const void *row, int64_t n, int64_t stride, int64_t *re
 
 static bool integers_accept(const bt_call *call) { return call->in[0].dtype == BT_I32 || call->in[0].dtype == BT_I64; }
 
-/* Row after row into one result, which begins as `start`. */
+/* Reduces all rows into one result, which begins as `start`. */
 static bt_status reduce_integers(const bt_call *call, int64_t start, integer_row *row)
 {
     const reduction *r = call->state;
@@ -345,7 +345,7 @@ static bt_status prepare_integers(bt_call *call)
 {
     BT_TRY(plan(call, ((const bt_reduce_attr *)call->attr)->axes));
     reduction *r = call->state;
-    if (r->by_columns) /* they are done one after the other */
+    if (r->by_columns) /* they are reduced one by one */
         r->kept.rank++;
     return BT_OK;
 }

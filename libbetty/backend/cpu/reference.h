@@ -1,5 +1,5 @@
-/* backend/cpu/reference.h: plain loops that take every dtype, shape and stride: last in each op's list, and what the
- * tests compare the other kernels with. Floating numbers are computed in double precision. */
+/* backend/cpu/reference.h: plain loops for every dtype, shape and stride. They are the last in each op's list, and
+ * tests compare the other kernels with them. Floating-point numbers are computed in double precision. */
 #ifndef BT_CPU_REFERENCE_H
 #define BT_CPU_REFERENCE_H
 
@@ -17,20 +17,20 @@ extern const bt_kernel_impl bt_cpu_reference_elementwise[], bt_cpu_reference_red
     {                                                                                                                  \
         .op = &bt_op_##op_name, .name = #op_name ".reference", .launch = function, .plain = true, .half = true         \
     }
-/* Not where something is stored in 16 bits: it sums in its result, or asks for the dtype. */
+/* Without 16-bit dtypes: the kernel accumulates in its result or depends on the dtype. */
 #define BT_REFERENCE_WIDE(op_name, function)                                                                           \
     {                                                                                                                  \
         .op = &bt_op_##op_name, .name = #op_name ".reference", .launch = function, .plain = true                       \
     }
 
-/* An index read from integers; outside 0 .. size-1 it is an error of the run that names the op. */
+/* Reads an index from integers. If it is outside 0 .. size-1, the run fails with an error that names the op. */
 bt_status bt_cpu_index(const bt_call *call, const bt_view *index, int64_t element, int64_t size, int64_t *result);
 bt_status bt_cpu_no_index(const bt_op *op, const bt_view *index, int64_t element, int64_t found,
                           int64_t size); /* that error */
 
 bt_status bt_cpu_join(const bt_call *const *calls, int ranks); /* bt_kernel_table */
 
-bt_status bt_cpu_singular(int64_t matrix); /* the error of solve */
+bt_status bt_cpu_singular(int64_t matrix); /* solve's error for a singular matrix */
 
 void bt_cpu_print(const bt_call *call);      /* what the op print shows */
 bt_status bt_cpu_check(const bt_call *call); /* the op check; the error names the first element that is false */

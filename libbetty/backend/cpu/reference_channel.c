@@ -1,4 +1,4 @@
-/* backend/cpu/reference_channel.c: plain loops of the moments, products and combinations of channels. */
+/* backend/cpu/reference_channel.c: plain loops for moments, products and combinations of channels. */
 #include "backend/cpu/reference.h"
 
 /* x [lead..., rows..., c] as [groups, rows, channels]. */

@@ -1,11 +1,11 @@
-/* backend/cpu/reference_conv.c: plain loops of conv, conv_bias, conv_dx and conv_dw: each element of the output is one
+/* backend/cpu/reference_conv.c: plain loops for conv, conv_bias, conv_dx and conv_dw: each output element is one
  * sum. */
 #include "backend/cpu/reference.h"
 
 typedef struct form { /* the three arrays, one of which is the output */
     const bt_conv_attr *attr;
     const bt_view *x, *w, *g;
-    int64_t inner, outer; /* channels of each group: of x, of g */
+    int64_t inner, outer; /* channels per group: of x, of g */
 } form;
 
 static double get(const bt_view *view, int64_t i, int64_t j, int64_t k, int64_t l)
@@ -31,7 +31,7 @@ static double conv_element(const form *f, const int64_t *at)
     return sum;
 }
 
-/* The place of the window whose element `tap` lies on x's element `at`, along one axis; false if there is none. */
+/* The place of the window whose element `tap` covers x's element `at`, along one axis; false if there is none. */
 static bool place_of(const form *f, int axis, int64_t at, int64_t tap, int64_t *place)
 {
     int64_t from = at + f->attr->padding[axis] - tap * f->attr->dilation[axis];

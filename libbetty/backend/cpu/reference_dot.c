@@ -1,4 +1,4 @@
-/* backend/cpu/reference_dot.c: plain loops of dot, dot_add and linear. */
+/* backend/cpu/reference_dot.c: plain loops for dot, dot_add and linear. */
 #include "backend/cpu/reference.h"
 
 static const char *move(const bt_view *x, int axis, int64_t by)
@@ -16,7 +16,7 @@ static double product(const bt_view *a, const char *at_a, const bt_view *b, cons
     return sum;
 }
 
-/* Matrix `number` of those along the leading axes. */
+/* Matrix `number`, counted along the leading axes. */
 static char *matrix(const bt_view *x, int64_t number)
 {
     char *at = x->data;

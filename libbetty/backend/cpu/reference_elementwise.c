@@ -1,4 +1,4 @@
-/* backend/cpu/reference_elementwise.c: plain loops of the elementwise ops. */
+/* backend/cpu/reference_elementwise.c: plain loops for the elementwise ops. */
 #include "backend/cpu/reference.h"
 
 #include <math.h>
@@ -7,7 +7,7 @@
 
 static double negate(double x) { return -x; }
 
-static double sign(double x) { return x > 0 ? 1 : x < 0 ? -1 : x; /* also of NaN */ }
+static double sign(double x) { return x > 0 ? 1 : x < 0 ? -1 : x; /* NaN stays */ }
 
 static double square(double x) { return x * x; }
 
@@ -31,7 +31,7 @@ static double softplus(double x)
 
 static double gelu(double x)
 {
-    return 0.5 * x * erfc(-x * 0.70710678118654752440); /* erfc: the tail keeps its digits */
+    return 0.5 * x * erfc(-x * 0.70710678118654752440); /* erfc keeps the digits of the tail */
 }
 
 static double gelu_tanh(double x) { return x * sigmoid(1.59576912160573071176 * x * (1 + 0.044715 * x * x)); }
@@ -164,7 +164,7 @@ static bt_status binary(const bt_call *call)
     return BT_OK;
 }
 
-/* ---- choosing ---- */
+/* ---- selection ---- */
 
 static void move(const bt_view *to, const bt_view *from, int64_t element)
 {

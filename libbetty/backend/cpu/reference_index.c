@@ -1,4 +1,4 @@
-/* backend/cpu/reference_index.c: plain loops of gather, scatter_add and one_hot. */
+/* backend/cpu/reference_index.c: plain loops for gather, scatter_add and one_hot. */
 #include "backend/cpu/reference.h"
 
 #include <string.h>
@@ -19,7 +19,7 @@ bt_status bt_cpu_index(const bt_call *call, const bt_view *index, int64_t elemen
     return bt_cpu_no_index(call->op, index, element, *result, size);
 }
 
-/* Row `row` of x: what stands at x[row, ...]. */
+/* Row `row` of x: x[row, ...]. */
 static bt_view row_of(const bt_view *x, int64_t row)
 {
     bt_view part = {.data = x->data, .dtype = x->dtype, .rank = x->rank - 1};
@@ -45,7 +45,7 @@ static bt_status gather(const bt_call *call)
         for (int64_t e = 0; e < count; e++, at++)
             if (out->dtype == x->dtype)
                 memcpy(bt_cpu_at(out, at), bt_cpu_at(&row, e), size);
-            else /* one of them is stored in 16 bits */
+            else /* one of them has 16 bits */
                 bt_cpu_put(out, at, bt_cpu_get(&row, e));
     }
     return BT_OK;

@@ -40,7 +40,7 @@ static void exchange(double *x, int64_t columns, int64_t row, int64_t other)
     }
 }
 
-/* a becomes upper triangular, and b what belongs to it. False: a column of zeros is met, which stays. */
+/* Makes a upper triangular and applies the same steps to b. False: it met a column of zeros, which stays. */
 static bool eliminate(const matrices *x)
 {
     bool regular = true;
@@ -52,7 +52,7 @@ static bool eliminate(const matrices *x)
                 best = i;
         exchange(x->a, n, k, best);
         exchange(x->b, m, k, best);
-        regular &= !(x->a[k * n + k] >= 0 && x->a[k * n + k] <= 0); /* NaN goes on */
+        regular &= !(x->a[k * n + k] >= 0 && x->a[k * n + k] <= 0); /* NaN counts as regular */
         for (int64_t i = k + 1; i < n && regular; i++) {
             double factor = x->a[i * n + k] / x->a[k * n + k];
             for (int64_t j = k; j < n; j++)
@@ -99,7 +99,7 @@ static bt_status solve(const bt_call *call)
     return BT_OK;
 }
 
-/* Of a singular matrix minus infinity. */
+/* Minus infinity for a singular matrix. */
 static bt_status logdet(const bt_call *call)
 {
     int64_t count = bt_cpu_count(&call->out[0]);

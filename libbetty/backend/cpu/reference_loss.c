@@ -1,12 +1,12 @@
-/* backend/cpu/reference_loss.c: plain loops of softmax, cross-entropy, layer_norm, and their derivatives. */
+/* backend/cpu/reference_loss.c: plain loops for softmax, cross-entropy, layer_norm, and their derivatives. */
 #include "backend/cpu/reference.h"
 
 #include <math.h>
 
-/* One line along an axis: a look whose data are at its start, and its place among the outputs' elements. */
+/* One line along an axis: a view whose data are at its start, and its place among the output's elements. */
 typedef struct line {
     bt_view kept, along;
-    int64_t count, size, stride; /* lines; their length; an output element's distance to the next of its line */
+    int64_t count, size, stride; /* lines; their length; the step between an output line's elements */
 } line;
 
 static line lines_of(const bt_view *x, int axis)
@@ -152,7 +152,7 @@ static bt_status layer_norm(const bt_call *call)
     return BT_OK;
 }
 
-/* The sum over a row of h u and of u, h being the normalised x. */
+/* The sums over a row of h u and of u, where h is the normalised x. */
 static void row_sums(const bt_call *call, int64_t row, int64_t size, double *along, double *sum)
 {
     double mean = bt_cpu_get(&call->in[1], row), deviation = bt_cpu_get(&call->in[2], row);

@@ -1,4 +1,4 @@
-/* backend/cpu/reference_move.c: plain loops of the ops that only move values, print and check. */
+/* backend/cpu/reference_move.c: plain loops for the ops that only move values, print and check. */
 #include "backend/cpu/reference.h"
 
 #include <string.h>
@@ -11,7 +11,7 @@ static void copy_into(const bt_view *to, const bt_view *from)
     for (int64_t e = 0; e < count; e++)
         if (to->dtype == from->dtype)
             memcpy(bt_cpu_at(to, e), bt_cpu_at(from, e), size);
-        else /* one of them is stored in 16 bits */
+        else /* one of them has 16 bits */
             bt_cpu_put(to, e, bt_cpu_get(from, e));
 }
 
@@ -70,9 +70,9 @@ static bt_status concat(const bt_call *call)
     return BT_OK;
 }
 
-/* ---- looks inside ---- */
+/* ---- print and check ---- */
 
-enum { PRINT_LIMIT = 1000, PRINT_EDGE = 3 }; /* longer ones are shown by the ends of each axis */
+enum { PRINT_LIMIT = 1000, PRINT_EDGE = 3 }; /* longer arrays show only the ends of each axis */
 
 static void print_axis(bt_text *text, const bt_view *x, int axis, int64_t first)
 {
@@ -113,7 +113,7 @@ void bt_cpu_print(const bt_call *call)
     while (left) { /* in one piece, so that lines of several threads do not mix */
         ssize_t written = write(STDERR_FILENO, rest, left);
         if (written <= 0)
-            break; /* nobody listens: no reason to end the run */
+            break; /* nobody reads it: no reason to end the run */
         rest += written;
         left -= (size_t)written;
     }

@@ -1,11 +1,11 @@
-/* backend/cpu/reference_pool.c: plain loops of pooling and resampling. */
+/* backend/cpu/reference_pool.c: plain loops for pooling and resampling. */
 #include "backend/cpu/reference.h"
 #include "ops/windows.h"
 
 #include <math.h>
 #include <string.h>
 
-/* The element of an image [n, h, w, c]. */
+/* The index of an element of an image [n, h, w, c]. */
 static int64_t element(const bt_view *x, int64_t n, int64_t h, int64_t w, int64_t c)
 {
     return ((n * x->dims[1] + h) * x->dims[2] + w) * x->dims[3] + c;
@@ -18,7 +18,7 @@ static void clear(const bt_view *out)
         memset(out->data, 0, bytes);
 }
 
-/* One output of a window op, o, and its window. */
+/* Output o of a window op, and its window. */
 typedef struct window {
     int64_t n, c, top, bottom, left, right; /* top <= h < bottom, left <= w < right */
     double share;                           /* of each pixel */
@@ -89,7 +89,7 @@ static bt_status window_max(const bt_call *call)
     return BT_OK;
 }
 
-/* gather: from the pixels to the small images; else the adjoint. */
+/* gather: from the pixels to the small images; otherwise the adjoint. */
 static bt_status by_index(const bt_call *call, const bt_view *pixels, const bt_view *small, bool gather)
 {
     const bt_view *index = &call->in[1];

@@ -1,4 +1,4 @@
-/* backend/cpu/reference_random.c: plain loops of the random ops. */
+/* backend/cpu/reference_random.c: plain loops for the random ops. */
 #include "backend/cpu/reference.h"
 
 #include "ops/random.h"

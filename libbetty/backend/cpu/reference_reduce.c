@@ -1,9 +1,9 @@
-/* backend/cpu/reference_reduce.c: plain loops of the reductions. */
+/* backend/cpu/reference_reduce.c: plain loops for the reductions. */
 #include "backend/cpu/reference.h"
 
 #include <math.h>
 
-/* What is reduced to one element of the output: `reduced`, with its data moved there. */
+/* The elements that are reduced to one output element: `reduced`, with its data moved there. */
 static bt_view part_of(const bt_view *kept, const bt_view *reduced, int64_t element)
 {
     bt_view part = *reduced;
@@ -27,7 +27,7 @@ static int64_t int_sum_of(const bt_view *part, int64_t count)
     return (int64_t)sum;
 }
 
-/* The place of the largest, the first at ties; NaN is larger than all else. */
+/* The place of the largest, the first among equals; NaN is larger than any number. */
 static int64_t largest_of(const bt_view *part, int64_t count)
 {
     int64_t at = 0;
@@ -68,7 +68,7 @@ static bt_status max(const bt_call *call)
     for (int64_t e = 0; e < outputs; e++) {
         bt_view part = part_of(&kept, &reduced, e);
         if (!count)
-            bt_cpu_put(&call->out[0], e, -(double)INFINITY); /* of an integer: its least */
+            bt_cpu_put(&call->out[0], e, -(double)INFINITY); /* for integers: the smallest */
         else if (bt_dtype_floats(part.dtype))
             bt_cpu_put(&call->out[0], e, bt_cpu_get(&part, largest_of(&part, count)));
         else

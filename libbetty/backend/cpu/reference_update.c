@@ -1,4 +1,4 @@
-/* backend/cpu/reference_update.c: plain loops of the optimisers' updates. The formulas are PyTorch's. */
+/* backend/cpu/reference_update.c: plain loops for the optimisers' updates. The formulas are PyTorch's. */
 #include "backend/cpu/reference.h"
 #include "ops/codes.h"
 
@@ -14,7 +14,7 @@ static void keep(const bt_call *call, int output, int input)
         bt_cpu_put(&call->out[output], e, bt_cpu_get(&call->in[input], e));
 }
 
-/* What is kept from step to step: 0 in the place of a subnormal number (update.c). */
+/* Stores state that is kept between steps: 0 instead of a subnormal number (backend/update.h). */
 static void put_settled(const bt_view *to, int64_t e, double x)
 {
     bt_cpu_put(to, e, fabs(x) < (to->dtype == BT_F64 ? DBL_MIN : (double)FLT_MIN) ? 0 : x);
@@ -124,7 +124,7 @@ static bt_status decode(const bt_call *call)
     return BT_OK;
 }
 
-/* One block of a state: input i and the scales behind it, output o and likewise. */
+/* One block of a state: input i and its scales, the next input; for encode_block output o and the next. */
 static void decode_block(const bt_call *call, int i, const bt_code_book *book, int64_t from, int64_t to, double *x)
 {
     double scale = bt_cpu_get(&call->in[i + 1], from / BT_CODES_BLOCK);

@@ -1,10 +1,10 @@
-/* backend/cpu/row_template.h: sums and maxima of rows for one element type T. V: its vector, of LANES elements, VF(f):
- * that vector's function f, VI: the mask of its comparisons; R(x): x with the type in its name. Sums of f32 are of f32
- * in short pieces, and of f64 beyond. */
+/* backend/cpu/row_template.h: sums and maxima of rows for one element type T. V: its vector of LANES elements; VF(f):
+ * the vector function f; VI: its comparison mask; R(x): the name x with the type in it. Sums of f32 are in f32 within
+ * short pieces, and in f64 across them. */
 
 enum {
     R(PIECE) = 1024 * (int)sizeof(double) / (int)sizeof(T)
-}; /* elements, in 4 vectors: few additions one after the other */
+}; /* elements of a piece, summed in 4 vectors: the chains of additions are short */
 
 static inline double R(sum_piece)(const T *x, int64_t n)
 {
@@ -42,11 +42,11 @@ static inline double R(sum_row)(const void *row, int64_t n, int64_t stride)
     return sum;
 }
 
-/* Squares are exact in double when T is float, so that a fused product rounds as one of its own does. */
+/* If T is float, squares are exact in double, so that a fused multiply-add rounds like a separate product and sum. */
 static inline double R(square_row)(const void *row, int64_t n, int64_t stride)
 {
     const T *x = row;
-    enum { CHAINS = 32 }; /* side by side, to fill the vectors while others are under way */
+    enum { CHAINS = 32 }; /* independent sums, to fill the vectors and hide latency */
     double sum[CHAINS] = {0}, total = 0;
     int64_t i = 0;
     if (stride == 1)
@@ -62,7 +62,7 @@ static inline double R(square_row)(const void *row, int64_t n, int64_t stride)
     return total;
 }
 
-/* NaN is larger than all else. */
+/* NaN is larger than any number. */
 BT_INLINE T R(larger)(T a, T b) { return b > a || b != b ? b : a; }
 
 static inline double R(max_row)(const void *row, int64_t n, int64_t stride)
@@ -86,7 +86,7 @@ static inline double R(max_row)(const void *row, int64_t n, int64_t stride)
     return most != most ? most : (double)most;
 }
 
-/* The first of the largest. */
+/* The index of the first maximum. */
 static inline int64_t R(argmax_row)(const void *row, int64_t n, int64_t stride)
 {
     const T *x = row;

@@ -4,7 +4,7 @@
 #include "base/bounded.h"
 #include "base/half.h"
 
-/* ---- where: values are only moved, so their size is all that counts ---- */
+/* ---- where: values are only moved, so only their size matters ---- */
 
 #define WHERE(name, T, at_a, at_b)                                                                                     \
     static void name(int64_t n, void *out, const void *const *in)                                                      \
@@ -20,7 +20,7 @@
         }                                                                                                              \
         (void)a0, (void)b0;                                                                                            \
     }
-/* One truth for the whole row. */
+/* One condition for the whole row. */
 #define CHOOSE(name, T, at_a, at_b)                                                                                    \
     static void name(int64_t n, void *out, const void *const *in)                                                      \
     {                                                                                                                  \

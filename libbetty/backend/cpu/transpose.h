@@ -1,11 +1,11 @@
-/* backend/cpu/transpose.h: small squares of 4- and 8-byte values, turned over in registers. */
+/* backend/cpu/transpose.h: transposes small squares of 4- and 8-byte values in registers. */
 #ifndef BT_CPU_TRANSPOSE_H
 #define BT_CPU_TRANSPOSE_H
 
 #include "backend/cpu/vector.h"
 
-/* Four elements of each of several rows, one in each 128-bit lane: of this row and of those 4, 8 and 12 further on. A
- * lane is put in its place as it is loaded, which takes no unit that shuffles. */
+/* Four elements of each of several rows, one row per 128-bit lane: this row and those 4, 8 and 12 further on. The loads
+ * put each lane in its place, which needs no shuffle unit. */
 #define BT_LANES4(from, row) bt_f32x4_load(from)
 #define BT_LANES8(from, row)                                                                                           \
     __builtin_shufflevector(bt_f32x4_load(from), bt_f32x4_load((from) + 4 * (row)), 0, 1, 2, 3, 4, 5, 6, 7)
@@ -20,7 +20,8 @@ BT_INLINE bt_f32x16 bt_lanes16(const float *from, int64_t row)
 #define BT_LANES16(from, row) bt_lanes16(from, row)
 #endif
 
-/* In each lane: elements 0 and 1 of both in turn, 2 and 3; the first, the last two of both. */
+/* In each lane: LOW interleaves elements 0 and 1 of both, HIGH elements 2 and 3; FIRST takes the first two of both,
+ * LAST the last two. */
 #define BT_LOW4(a, b)    __builtin_shufflevector(a, b, 0, 4, 1, 5)
 #define BT_HIGH4(a, b)   __builtin_shufflevector(a, b, 2, 6, 3, 7)
 #define BT_FIRST4(a, b)  __builtin_shufflevector(a, b, 0, 1, 4, 5)
@@ -34,7 +35,7 @@ BT_INLINE bt_f32x16 bt_lanes16(const float *from, int64_t row)
 #define BT_FIRST16(a, b) (bt_f32x16) _mm512_shuffle_ps(a, b, 0x44)
 #define BT_LAST16(a, b)  (bt_f32x16) _mm512_shuffle_ps(a, b, 0xee)
 
-/* to[j, i] = from[i, j] for side x side elements: in each lane four rows are turned by themselves. */
+/* to[j, i] = from[i, j] for side x side elements: each lane transposes four rows. */
 #define BT_TURN4(side)                                                                                                 \
     BT_INLINE void bt_turn4_##side(const float *from, int64_t from_row, float *to, int64_t to_row)                     \
     {                                                                                                                  \
@@ -82,8 +83,8 @@ BT_INLINE void bt_turn8_2(const double *from, int64_t from_row, double *to, int6
     bt_f64x2_store(to + to_row, __builtin_shufflevector(r0, r1, 1, 3));
 }
 
-/* to[j, i] = from[i, j] for rows x columns elements of `from`; rows of both are contiguous. What squares of this side
- * leave is for the next smaller ones. */
+/* to[j, i] = from[i, j] for rows x columns elements of `from`; rows of both are contiguous. Elements that squares of
+ * this side do not cover are left to the next smaller squares. */
 #define BT_TURN_ALL(name, element, square, side, rest)                                                                 \
     static inline void name(const element *from, int64_t from_row, element *to, int64_t to_row, int64_t rows,          \
                             int64_t columns)                                                                           \

@@ -1,5 +1,5 @@
-/* backend/cpu/unary.c: elementwise ops of one operand. In f32 with functions of our own; in f64, which serves checks,
- * with those of the C library. */
+/* backend/cpu/unary.c: elementwise ops of one operand. In f32 the functions are our own; in f64, which is for checks,
+ * they are the C library's. */
 #include "backend/cpu/loop.h"
 #include "backend/cpu/vector.h"
 #include "backend/math.h"
@@ -64,7 +64,7 @@ ROW(isfinite_f64, double, uint8_t, __builtin_fabs(x) < __builtin_inf())
 ROW(softplus_f32, float, float, bt_softplus_f32(x))
 ROW(gelu_f32, float, float, bt_gelu_f32(x))
 
-/* Far from 0, where few go, the C library knows the remainder. */
+/* Far from 0, which is rare, the C library does the range reduction. */
 static bool all_near(int64_t n, const float *x)
 {
     bool near = true;

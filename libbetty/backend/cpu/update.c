@@ -1,4 +1,4 @@
-/* backend/cpu/update.c: the optimisers' updates, in one pass over contiguous arrays. */
+/* backend/cpu/update.c: the optimisers' updates, each in one pass over contiguous arrays. */
 #include "backend/update.h"
 #include "backend/cpu/cpu.h"
 #include "backend/cpu/vector.h"
@@ -86,7 +86,7 @@ ADAM(f64, double)
 LION(f32, float)
 LION(f64, double)
 
-/* Where nothing is to be done: what stays, stays. */
+/* For a skipped update: the outputs are copies of the inputs. */
 static void keep(const update *u, int states, size_t size)
 {
     const void *from[] = {u->p, u->state[0], u->state[1]};
@@ -99,7 +99,7 @@ typedef void update_fn(const update *u);
 
 static const char *move(const void *data, int64_t bytes) { return data ? (const char *)data + bytes : NULL; }
 
-/* The same for a part of the elements. */
+/* The same update for some of the elements. */
 static update part_of(const update *u, int64_t begin, int64_t end, int64_t size)
 {
     update part = *u;
@@ -144,7 +144,7 @@ static bt_status run(const bt_call *call, const update *u, update_fn *f32, updat
 
 static double scalar(const bt_call *call, int input) { return bt_cpu_get(&call->in[input], 0); }
 
-/* The first `arrays` inputs are arrays of the output's dtype. */
+/* The first `count` inputs are arrays of the output's dtype. */
 static bool arrays(const bt_call *call, int count)
 {
     for (int i = 0; i < count; i++)
@@ -219,7 +219,7 @@ static bt_status adam_update(const bt_call *call)
     return run(call, &u, adam_f32, adam_f64);
 }
 
-/* ---- states in 8 bits: a block is decoded, updated and encoded while it lies in the cache ---- */
+/* ---- states in 8 bits: a block is decoded, updated and encoded while it is in the cache ---- */
 
 typedef struct eight_state {
     const uint8_t *codes;
@@ -291,7 +291,7 @@ static void share_eight(const void *work, int t, int threads)
 
 static bt_status eight_prepare(bt_call *call)
 {
-    bt_code_book *books = call->state = bt_alloc(2 * sizeof *books); /* with signs, positive */
+    bt_code_book *books = call->state = bt_alloc(2 * sizeof *books); /* signed, unsigned */
     if (!books)
         return BT_ERROR_MEMORY;
     bt_code_book_fill(&books[0], false);
@@ -313,7 +313,7 @@ static bool eight_accepts(const bt_call *call)
     return bt_dtype_floats(call->out[0].dtype);
 }
 
-/* The call's parameter and states: the first with signs, the second without. */
+/* The call's parameter and states: the first is signed, the second unsigned. */
 static eight eight_of(const bt_call *call, update_fn *f32, update_fn *f64)
 {
     const bt_code_book *books = call->state;
@@ -338,7 +338,7 @@ static bt_status run_eight(const bt_call *call, const eight *e)
     return BT_OK;
 }
 
-/* Where nothing is to be done: every output stays as its input is, p and the gradient being the first two. */
+/* For a skipped update: each output is a copy of its input. p and the gradient are the first two inputs. */
 static bt_status keep_all(const bt_call *call)
 {
     for (int o = 0; o < call->outputs; o++) {

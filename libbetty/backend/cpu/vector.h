@@ -1,5 +1,5 @@
-/* backend/cpu/vector.h: vectors as wide as the instruction set's registers, by the vector extensions of gcc and clang.
- */
+/* backend/cpu/vector.h: vectors as wide as the instruction set's registers, with the vector extensions of gcc and
+ * clang. */
 #ifndef BT_CPU_VECTOR_H
 #define BT_CPU_VECTOR_H
 
@@ -23,7 +23,7 @@
 #else
 #define BT_UNROLL(n) BT_PRAGMA(GCC unroll n)
 #endif
-/* The iterations of the loop are independent: the output may be the very array of an input, but not overlap it
+/* The iterations of the loop are independent: the output may be the same array as an input, but must not overlap it
  * otherwise. */
 #if defined __clang__
 #define BT_SIMD BT_PRAGMA(clang loop vectorize(assume_safety))
@@ -32,7 +32,7 @@
 #define BT_SIMD BT_PRAGMA(GCC ivdep)
 #endif
 
-/* Each width: its type, and a type of the same values at any address. */
+/* For each width: its type, and a type of the same values without alignment. */
 #define BT_VECTOR_TYPE(name, element, bytes)                                                                           \
     typedef element name __attribute__((vector_size(bytes)));                                                          \
     typedef element name##_any __attribute__((vector_size(bytes), aligned(sizeof(element)), may_alias));               \
@@ -51,7 +51,7 @@ BT_VECTOR_TYPE(bt_f32x16, float, 64)
 BT_VECTOR_TYPE(bt_f64x8, double, 64)
 #endif
 
-/* a * b + c, in one rounding where the machine can. */
+/* a * b + c, with one rounding if the machine supports it. */
 #if defined __FMA__
 BT_INLINE bt_f32x4 bt_f32x4_fma(bt_f32x4 a, bt_f32x4 b, bt_f32x4 c) { return _mm_fmadd_ps(a, b, c); }
 BT_INLINE bt_f64x2 bt_f64x2_fma(bt_f64x2 a, bt_f64x2 b, bt_f64x2 c) { return _mm_fmadd_pd(a, b, c); }
@@ -66,7 +66,7 @@ BT_INLINE bt_f32x4 bt_f32x4_fma(bt_f32x4 a, bt_f32x4 b, bt_f32x4 c) { return a *
 BT_INLINE bt_f64x2 bt_f64x2_fma(bt_f64x2 a, bt_f64x2 b, bt_f64x2 c) { return a * b + c; }
 #endif
 
-/* The first `count` elements, the others 0; no more than these are read. Of the widest vectors. */
+/* The first `count` elements, the others 0; no other element is read. For the widest vectors. */
 #if BT_VECTOR == 64
 BT_INLINE bt_f32x16 bt_f32x16_part(const float *from, int64_t count)
 {
@@ -76,7 +76,7 @@ BT_INLINE bt_f64x8 bt_f64x8_part(const double *from, int64_t count)
 {
     return _mm512_maskz_loadu_pd((__mmask8)((1U << count) - 1), from);
 }
-/* The lanes whose bits are set, the others 0; and those alone stored. No other element is read or written. */
+/* Loads the lanes whose bits are set, the others as 0; stores only those lanes. No other element is read or written. */
 #define BT_LANES(name, element, mask, load, store)                                                                     \
     BT_INLINE name name##_lanes(const element *from, unsigned lanes) { return (name)load((mask)lanes, from); }         \
     BT_INLINE void name##_store_lanes(element *to, name value, unsigned lanes) { store(to, (mask)lanes, value); }
@@ -189,7 +189,7 @@ BT_INLINE void bt_f64_sum4(bt_f64w a, bt_f64w b, bt_f64w c, bt_f64w d, double *s
 #endif
 
 #if BT_VECTOR == 64
-/* Of as many vectors as one has elements, the sums, as a vector. */
+/* The sums of as many vectors as a vector has elements, as one vector. */
 #define BT_PAIRS(to, from, count, low, high)                                                                           \
     BT_UNROLL(8)                                                                                                       \
     for (int i = 0; i < (count); i++)                                                                                  \

@@ -1,4 +1,4 @@
-/* backend/cuda/along.cu: take_along; cumsum, in pieces where lines are few and long. */
+/* backend/cuda/along.cu: take_along; cumsum, in pieces if lines are few and long. */
 #include "backend/cuda/tile.h"
 #include "backend/cuda/walk.h"
 
@@ -7,7 +7,7 @@
 struct taking {
     const char *data, *index;
     bt_dtype dtype, index_dtype, given;
-    bt_walk x, places;  /* of the index' elements: where x's line begins, and where the index lies */
+    bt_walk x, places;  /* for an element of the index: the start of x's line; the place of the index */
     int64_t step, size; /* of x along the axis */
     char *out;
     bt_cuda_record *record;
@@ -34,7 +34,7 @@ static bt_status take_along(const bt_call *call)
     const bt_view *x = &call->in[0], *index = &call->in[1];
     const int64_t axis = ((const bt_axis_attr *)call->attr)->axis;
     bt_cuda_queue *queue = (bt_cuda_queue *)call->queue;
-    bt_view start = *x; /* of the index' shape */
+    bt_view start = *x; /* with the shape of the index */
     start.dims[axis] = index->dims[axis];
     start.strides[axis] = 0;
     const taking t = {.data = x->data,
@@ -60,7 +60,7 @@ static bt_status take_along(const bt_call *call)
     return bt_cuda_each<taking>(call, kernel, t.places.n, t);
 }
 
-/* ---- cumsum: floats in double precision, integers as they wrap around ---- */
+/* ---- cumsum: floats in double precision, integers wrap around ---- */
 
 template <class S> struct summing {
     bt_tile tile;
@@ -69,8 +69,8 @@ template <class S> struct summing {
     bt_walk lines, along;
     bool reverse;
     char *out;
-    int64_t step; /* there, from one element of a line to the next */
-    S *parts;     /* [part, line]: the sums of the pieces; NULL: a line has one */
+    int64_t step; /* in `out`, from one element of a line to the next */
+    S *parts;     /* [part, line]: the sums of the pieces; NULL: a line has one piece */
 };
 
 template <class S> struct plus {
@@ -91,7 +91,7 @@ static __device__ inline void store(bt_dtype dtype, char *out, int64_t at, uint6
     bt_store(dtype, out, at, (int64_t)x);
 }
 
-/* The i-th that is added, of the thread's line; 0 behind the end of the piece. */
+/* The i-th number to add in the thread's line; 0 after the end of the piece. */
 template <class S>
 static __device__ inline S element(const summing<S> &s, const bt_tile_work &own, int64_t start, int64_t i)
 {
@@ -114,7 +114,7 @@ template <class S> static __global__ void sum_pieces(const summing<S> s)
         s.parts[own.part * s.tile.lines + own.line] = sum;
 }
 
-/* The sum of what the lanes before this one have, and in *all that of all lanes (Hillis and Steele, "Data Parallel
+/* The sum over the lanes before this one, and in *all the sum over all lanes (Hillis and Steele, "Data Parallel
  * Algorithms", 1986). */
 template <class S> static __device__ inline S sum_before(const bt_tile &tile, S *room, S own, S *all)
 {
@@ -135,7 +135,7 @@ template <class S> static __device__ inline S sum_before(const bt_tile &tile, S 
     return before;
 }
 
-/* Each lane has some elements that follow each other. */
+/* Each lane has some consecutive elements. */
 template <class S> static __global__ void cumulate(const summing<S> s)
 {
     BT_SHARED(S, room, BT_TILE_THREADS);

@@ -1,5 +1,5 @@
-/* backend/cuda/apart.c: a stream for collectives, beside that which computes. NCCL does the calls of a communicator one
- * after the other; one that goes onto the computing stream waits for those here before. */
+/* backend/cuda/apart.c: a separate stream for collectives beside the computing stream. NCCL runs the calls of a
+ * communicator in order; a collective on the computing stream waits for the earlier ones on this stream. */
 #include "backend/cuda/apart.h"
 
 static void change_streams(bt_cuda_queue *queue)

@@ -1,10 +1,11 @@
-/* backend/cuda/apart.h: collectives that are under way while the stream of a queue computes. */
+/* backend/cuda/apart.h: collectives that run while the queue's stream computes. */
 #ifndef BT_CUDA_APART_H
 #define BT_CUDA_APART_H
 
 #include "backend/cuda/cuda.h"
 
-/* The launch puts its work onto the stream apart, behind all that the queue's own stream has so far: between these. */
+/* Between these two calls a launch puts its work onto the separate stream, after all work that the queue's own stream
+ * has so far. */
 bt_status bt_cuda_apart_begin(bt_cuda_queue *queue);
 bt_status bt_cuda_apart_end(bt_cuda_queue *queue);
 

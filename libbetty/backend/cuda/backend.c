@@ -14,7 +14,7 @@ static const bt_kernel_impl *list[KERNELS + 1];
 static char isa_text[96];
 static int chosen;        /* the device of this process */
 static int major, minor;  /* of its architecture */
-static cudaError_t found; /* what asking for a device has come to */
+static cudaError_t found; /* the result of asking for a device */
 static pthread_once_t once = PTHREAD_ONCE_INIT, asked = PTHREAD_ONCE_INIT;
 
 static void build(void)
@@ -83,7 +83,7 @@ bt_status bt_cuda_choose(int here, int beside)
                        "%d ranks are on this machine, and it has %d CUDA device%s: NCCL takes one for each rank",
                        beside, devices, devices > 1 ? "s" : "");
     chosen = here;
-    return BT_OK; /* that there is none bt_backend_cuda says */
+    return BT_OK; /* bt_backend_cuda reports that there is none */
 }
 
 static int devices;

@@ -1,14 +1,13 @@
-/* backend/cuda/chain.cu: elementwise steps that follow one another, as one kernel that goes through them for each
- * element. What a link gives stays in shared memory, a column for each thread, so that no barrier is needed. It
- * computes in f32, as elementwise.cu and select.cu do, to the bit; what is computed in f64 or in integers is no part of
- * a chain. */
+/* backend/cuda/chain.cu: successive elementwise steps as one kernel, which runs them all for each element. The result
+ * of a link stays in shared memory, in a column per thread, so that no barrier is needed. It computes in f32 with the
+ * same bits as elementwise.cu and select.cu; ops in f64 or integers are not part of a chain. */
 #include "backend/cuda/functions.h"
 
 extern "C" {
 #include "compile/chain.h"
 }
 
-/* What a link can be. X(op, how many operands) */
+/* The ops that a link can be. X(op, number of operands) */
 /* clang-format off */
 #define FUNCTIONS(X)                                                                                                   \
     X(neg, 1) X(abs, 1) X(sign, 1) X(square, 1) X(sqrt, 1) X(exp, 1) X(log, 1) X(log1p, 1) X(expm1, 1) X(sinh, 1)      \
@@ -32,7 +31,7 @@ struct chain {
     struct input {
         const char *data;
         uint8_t dtype;
-        bool number; /* one for all elements */
+        bool number; /* one number for all elements */
     } in[BT_CHAIN_OPERANDS];
     char *out[BT_CHAIN_OPERANDS];
     struct step {
@@ -56,7 +55,7 @@ static __device__ float computed(int code, float x, float y, float z)
     }
 }
 
-/* As a reader finds it who reads it from memory. */
+/* x as it would be read back from memory in this dtype. */
 static __device__ float rounded(int dtype, float x)
 {
     switch (dtype) {
@@ -115,7 +114,7 @@ static int code_of(const bt_op *op)
     return code;
 }
 
-/* Truths are what comparisons give, and where and casts take. */
+/* BT_BOOL is an operand of `where` and `cast` only. */
 static bool takes(int code, int operand, bt_dtype dtype)
 {
     const bool truth = dtype == BT_BOOL;

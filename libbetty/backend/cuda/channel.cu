@@ -1,5 +1,5 @@
-/* backend/cuda/channel.cu: moments, products and combinations of the channels of channels-last tensors. Sums are taken
- * in double precision, in two passes where there are many rows: of pieces, and of the pieces' sums. */
+/* backend/cuda/channel.cu: moments, products and combinations of the channels of channels-last tensors. Sums are in
+ * double precision. If there are many rows, there are two passes: over pieces, and over the pieces' sums. */
 #include "backend/cuda/columns.h"
 #include "backend/cuda/lines.h"
 #include "backend/cuda/stored.h"
@@ -19,7 +19,7 @@ static sizes sizes_of(const bt_call *call)
     return s;
 }
 
-/* Whole rows where a block holds some; else channels enough for whole lines of memory. */
+/* Whole rows if they fit in a block; otherwise enough channels for whole lines of memory. */
 static bt_tiling tiling_of_rows(int64_t channels)
 {
     return bt_tiling_of(channels, channels <= BT_CUDA_THREADS ? channels : 64);
@@ -32,14 +32,14 @@ template <int N> struct sums_args {
     bt_view centre; /* data NULL: there is none */
     sizes size;
     bt_tiling tile, joint; /* of the rows; of the pieces */
-    int64_t pieces, step;  /* of each group; rows of one */
-    char *partial;         /* pieces > 1: [groups, pieces, channels] sums */
+    int64_t pieces, step;  /* per group; rows per piece */
+    char *partial;         /* if pieces > 1: [groups, pieces, channels] sums */
     char *out[2];
     bt_dtype dtype[2];
 };
 
-/* Mean and sum of squared deviations. Of its own rows, a thread looks at the distances from the first one; two such are
- * joined as by Chan, Golub and LeVeque, "Updating formulae and a pairwise algorithm for computing sample variances"
+/* Mean and sum of squared deviations. A thread sums the differences of its rows from the first one. Two results are
+ * joined as in Chan, Golub and LeVeque, "Updating formulae and a pairwise algorithm for computing sample variances"
  * (1979). */
 template <int D> struct moments_sum {
     enum { INPUTS = 1 };
@@ -72,7 +72,7 @@ template <int D> struct moments_sum {
     __device__ double result(int which) const { return which ? squares / count : mean; }
 };
 
-/* The sum of (x - m) z, and that of z. */
+/* The sum of (x - m) z and the sum of z. */
 template <int D> struct products_sum {
     enum { INPUTS = 2 };
     double dot, sum;
@@ -109,7 +109,7 @@ template <class S, int N> static __device__ void finish(const sums_args<N> &a, i
         bt_store<double>(a.dtype[o], a.out[o], at, sum.result(o));
 }
 
-/* A block: a piece of the rows of a tile of a group. */
+/* A block: a piece of the rows, for a tile of a group's channels. */
 template <class S> static __global__ void sum_rows(const sums_args<S::INPUTS> a)
 {
     BT_SHARED(S, sums, BT_CUDA_THREADS);
@@ -149,7 +149,8 @@ template <class S> static __global__ void join_pieces(const sums_args<S::INPUTS>
 
 const int64_t ROWS_EACH = 16, MOST_PIECES = 512, SUM_BLOCKS = 1024;
 
-/* Rows are cut into pieces, by sizes alone, until there are enough blocks, as long as each thread has some. */
+/* Rows are cut into pieces until there are enough blocks, as long as each thread has some rows. This depends on sizes
+ * alone. */
 template <int N> static sums_args<N> sums_of(const bt_call *call)
 {
     sums_args<N> a = {};
@@ -195,15 +196,15 @@ template <int D> static bt_status start_dot(const bt_call *call) { return launch
 static bt_status moments(const bt_call *call) { return BT_STORED(bt_stored(call, 1), start_moments, call); }
 static bt_status dot(const bt_call *call) { return BT_STORED(bt_stored(call, 2), start_dot, call); }
 
-/* ---- combinations: with the CPU's bits in f32; the output may lie over the first x ---- */
+/* ---- combinations: with the CPU's bits in f32; the output may overwrite the first x ---- */
 
 const int AHEAD = 4; /* rows that a thread reads before it writes */
 
 template <int K> struct mix_args {
-    bt_lines<K + 1> x;       /* the last: the gate; without one the first again */
-    bt_lines<2 * K + 1> own; /* of each term its centre and scale, then the shift; data NULL: missing */
+    bt_lines<K + 1> x;       /* the last is the gate, or the first again if there is none */
+    bt_lines<2 * K + 1> own; /* each term's centre and scale, then the shift; data NULL: missing */
     bt_tiling tile;
-    int64_t rows, all, step; /* of a group; of all; of a block */
+    int64_t rows, all, step; /* rows per group; in all; per block */
     bool relu, gated;
 };
 
@@ -225,7 +226,7 @@ static __device__ void load_coefficients(const mix_args<K> &a, int64_t channel, 
         own->centre[k] = coefficient<K, T>(a, 2 * k, at[2 * k], 0);
         own->scale[k] = coefficient<K, T>(a, 2 * k + 1, at[2 * k + 1], 1);
     }
-    own->shift = coefficient<K, T>(a, 2 * K, at[2 * K], (T)-0.0); /* -0 + x is x, also for -0 */
+    own->shift = coefficient<K, T>(a, 2 * K, at[2 * K], (T)-0.0); /* -0 + x is x, even if x is -0 */
 }
 
 static __device__ inline float fused(float a, float b, float c) { return bt_f32_fma(a, b, c); }
@@ -249,7 +250,7 @@ template <int K, int D> static __global__ void mix(const mix_args<K> a)
     const bt_place p = bt_place_of(a.tile, blockIdx.x % a.tile.tiles);
     const int64_t first = blockIdx.x / a.tile.tiles * a.step, end = first + a.step < a.all ? first + a.step : a.all;
     coefficients<K, T> own = {};
-    int64_t known = 0; /* the coefficients are those of the rows before it */
+    int64_t known = 0; /* the coefficients of the previous rows still apply */
     if (!p.works)
         return;
     for (int64_t row = first + p.lane; row < end; row += AHEAD * a.tile.lanes) {
@@ -277,7 +278,7 @@ template <int K, int D> static __global__ void mix(const mix_args<K> a)
     }
 }
 
-/* What has a number a channel: the views of those that there are, and for the others the first's shape without data. */
+/* The operands with one number per channel: their views or, if missing, a view of their shape without data. */
 template <int K> static bt_lines<2 * K + 1> coefficients_of(const bt_call *call, const bt_channel_inputs *at)
 {
     const bt_channel_attr *attr = (const bt_channel_attr *)call->attr;
@@ -334,7 +335,7 @@ template <int D> static bt_status start_mix(const bt_call *call)
     }
 }
 
-/* By what has the shape of x; coefficients are of its dtype, or f32 where that has 16 bits. */
+/* Chooses by the operands of x's shape. Coefficients have x's dtype, or f32 if that has 16 bits. */
 static bt_status launch_mix(const bt_call *call)
 {
     const bt_channel_attr *attr = (const bt_channel_attr *)call->attr;

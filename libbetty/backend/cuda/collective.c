@@ -1,11 +1,12 @@
-/* backend/cuda/collective.c: what ranks compute together, each on a device of its own. Along its first axis, a rank's
- * part of a whole is one piece; along another one the pieces lie one after the other in scratch, before or after. */
+/* backend/cuda/collective.c: collectives of ranks with a device each. Along the first axis, a rank's part of a whole is
+ * one piece of memory. Along another axis, the pieces are put one after the other in scratch, before or after the
+ * exchange. */
 #include "backend/cpu/view.h"
 #include "backend/cuda/move.h"
 #include "backend/cuda/pick.h"
 #include "backend/cuda/ranks.h"
 
-typedef struct exchange { /* nccl NULL: there is one rank, and nobody to exchange with */
+typedef struct exchange { /* nccl NULL: there is only one rank */
     const bt_call *call;
     const bt_collective_attr *attr;
     const bt_nccl *nccl;
@@ -20,7 +21,7 @@ static bt_status begin(exchange *e, const bt_call *call)
     return bt_cuda_ranks_of(call, &e->nccl, &e->comm);
 }
 
-/* Several calls that NCCL makes as one. */
+/* Makes several calls of NCCL as one. */
 typedef ncclResult_t member_fn(const exchange *e, const void *user, int number);
 
 static bt_status together(const exchange *e, member_fn *member, const void *user, int count)
@@ -48,13 +49,13 @@ static ncclDataType_t type_of(bt_dtype dtype)
 
 /* ---- all_reduce ---- */
 
-/* What NCCL would pick without regard to NaN is gathered. */
+/* Floating-point extremes are gathered instead: NCCL would ignore NaN. */
 static bool picks(const bt_call *call)
 {
     return ((const bt_collective_attr *)call->attr)->reduction != BT_REDUCE_SUM && bt_dtype_floats(call->in[0].dtype);
 }
 
-/* Of the operands before this one, those of all ranks. */
+/* The bytes of all ranks' operands before this one. */
 static size_t gathered_before(const bt_call *call, int which)
 {
     size_t bytes = 0;

@@ -1,13 +1,13 @@
-/* backend/cuda/columns.h: blocks for channels-last arrays: some neighbouring channels, and several rows of each at
- * once, so that neighbouring threads have neighbouring numbers. */
+/* backend/cuda/columns.h: blocks for channels-last arrays. A block has some adjacent channels and several rows of each
+ * at once, so that adjacent threads have adjacent numbers. */
 #ifndef BT_CUDA_COLUMNS_H
 #define BT_CUDA_COLUMNS_H
 
 #include "backend/cuda/device.h"
 
-/* Of `channels` channels a block has `width`, and of each `lanes` rows at once; what is left of its threads idles. */
+/* A block has `width` of the `channels` channels, and `lanes` rows of each at once; its other threads idle. */
 struct bt_tiling {
-    int64_t channels, tiles; /* tiles: blocks beside each other */
+    int64_t channels, tiles; /* tiles: blocks side by side */
     int width, lanes;
 };
 
@@ -20,7 +20,7 @@ static inline bt_tiling bt_tiling_of(int64_t channels, int64_t widest)
     return {channels, bt_over(channels, width), (int)width, (int)(threads / width)};
 }
 
-/* Where a thread stands in its block's tile. */
+/* A thread's place in its block's tile. */
 struct bt_place {
     int64_t channel;
     int lane;
@@ -34,7 +34,7 @@ static inline __device__ bt_place bt_place_of(const bt_tiling &t, int64_t tile)
     return {channel, lane, lane < t.lanes && channel < t.channels};
 }
 
-/* What the lanes have left in shared memory, a S for each thread, joined by S::joined: it stands with lane 0. */
+/* Joins what the lanes have left in shared memory, one S per thread, with S::joined; the result is with lane 0. */
 template <class S> static __device__ void bt_join_lanes(S *sums, const bt_tiling &t, const bt_place &p)
 {
     __syncthreads();
@@ -46,7 +46,7 @@ template <class S> static __device__ void bt_join_lanes(S *sums, const bt_tiling
     }
 }
 
-/* The plain S. */
+/* The simplest S. */
 struct bt_partial_sum {
     double sum;
     static __device__ bt_partial_sum joined(const bt_partial_sum &a, const bt_partial_sum &b)
@@ -55,7 +55,7 @@ struct bt_partial_sum {
     }
 };
 
-/* Likewise of all threads of the block: with thread 0. */
+/* The same for all threads of the block; the result is with thread 0. */
 template <class S> static __device__ void bt_join_threads(S *sums)
 {
     bt_join_lanes<S>(sums, {1, 1, 1, (int)blockDim.x}, {0, (int)threadIdx.x, true});

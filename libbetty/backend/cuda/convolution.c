@@ -1,5 +1,5 @@
-/* backend/cuda/convolution.c: convolutions by cuDNN, which has images as they are here, but weights as
- * [out, kh, kw, in/groups]: they are turned on the way, in scratch, which has the plan's workspace, too. */
+/* backend/cuda/convolution.c: convolutions with cuDNN. Its images have our layout, but its weights are [out, kh, kw,
+ * in/groups]: they are transposed in scratch, which also has the plan's workspace. */
 #include "backend/cuda/convolution.h"
 
 #include "backend/cuda/convolution_bias.h"
@@ -7,12 +7,13 @@
 
 #include <pthread.h>
 
-/* Kept in call->state: for operands that lie as the plans of whole buffers want it, and for others. */
+/* Kept in call->state: plans for operands aligned like whole buffers, and for others. */
 typedef struct planned {
     const bt_cuda_conv_plan *aligned, *loose;
 } planned;
 
-/* Numbers of 32 bits and more have the same plans either way, but with tf32, which is for aligned ones only. */
+/* Numbers of 32 bits and more have the same plans in both cases, except with tf32, which is for aligned operands
+ * only. */
 static planned planned_of(const bt_call *call)
 {
     const bt_cuda_conv_plan *loose = bt_cuda_conv_planned(call, false);
@@ -26,7 +27,7 @@ static bool accepts(const bt_call *call)
     return p.aligned && p.loose;
 }
 
-/* ---- scratch: the turned weights, then the workspace ---- */
+/* ---- scratch: the transposed weights, then the workspace ---- */
 
 static size_t weights_bytes(const bt_call *call)
 {
@@ -63,7 +64,7 @@ static void release(bt_call *call)
 
 /* ---- running ---- */
 
-/* Weights [kh, kw, in/groups, out] as [out, kh, kw, in/groups]. */
+/* A view of weights [kh, kw, in/groups, out] as [out, kh, kw, in/groups]. */
 static bt_view turned(const bt_view *w)
 {
     static const int axes[] = {3, 0, 1, 2};
@@ -75,7 +76,7 @@ static bt_view turned(const bt_view *w)
     return view;
 }
 
-/* The other way: [kh, kw, in/groups, out], of what lies at `data` turned. */
+/* The reverse: a view of transposed weights at `data` as [kh, kw, in/groups, out]. */
 static bt_view turned_back(const bt_view *w, char *data)
 {
     const int64_t kh = w->dims[0], kw = w->dims[1], in = w->dims[2];
@@ -139,7 +140,7 @@ static bt_status launch_dw(const bt_call *call)
     return bt_cuda_copy_of(call, &w, v.w->data, w.dtype);
 }
 
-/* In 16 bits the sum would be rounded before the bias, and after it. */
+/* In 16 bits the sum would be rounded twice, before and after the bias. */
 static bool accepts_bias(const bt_call *call) { return !bt_dtype_half(call->in[0].dtype) && accepts(call); }
 
 static bt_status launch_bias(const bt_call *call)

@@ -1,4 +1,4 @@
-/* backend/cuda/convolution.h: which plan of cuDNN a convolution is computed by. */
+/* backend/cuda/convolution.h: the cuDNN plan that computes a convolution. */
 #ifndef BT_CUDA_CONVOLUTION_H
 #define BT_CUDA_CONVOLUTION_H
 
@@ -12,34 +12,34 @@ typedef struct bt_cuda_conv_case {
     int64_t kind, dtype, tf32, alignment; /* of the operands' memory, in bytes */
     int64_t x[4], w[4], y[4];             /* sizes, in this order */
     int64_t stride[2], padding[2], dilation[2];
-    int64_t card; /* which one it is planned for */
+    int64_t card; /* the card that it is planned for */
 } bt_cuda_conv_case;
 
 typedef struct bt_cuda_conv_plan bt_cuda_conv_plan;
 struct bt_cuda_conv_plan {
     bt_cuda_conv_case of;
-    cudnnBackendDescriptor_t plan; /* NULL: cuDNN has none that may be used */
+    cudnnBackendDescriptor_t plan; /* NULL: cuDNN has no plan that may be used */
     int64_t workspace;             /* bytes */
-    int64_t engine;                /* cuDNN's number of it */
+    int64_t engine;                /* cuDNN's number for its engine */
     unsigned notes;                /* bit n: cudnnNumericalNote_t n */
     bt_cuda_conv_plan *next;
 };
 
 enum { BT_CUDA_CONV_WORKSPACE = 32 << 20 }; /* bytes, at most */
 
-/* Notes that no plan for the dtype has: sums that differ from run to run, or are not those of the dtype's numbers, nor,
- * with tf32, of these rounded to 11 bits. */
+/* Notes that no plan for the dtype may have: sums that differ between runs, or that are not of the dtype's numbers
+ * (with tf32: of these rounded to 11 bits). */
 unsigned bt_cuda_conv_forbidden(bt_dtype dtype, bool tf32);
 
-/* Searched for once in the life of the process, and then kept. NULL: there is none, for whatever reason. */
+/* Searched for once per process, then kept. NULL: there is none, for any reason. */
 const bt_cuda_conv_plan *bt_cuda_conv_planned(const bt_call *call, bool aligned);
 
-/* Of a call of conv, conv_dx or conv_dw: which view is which. */
+/* The views of a call of conv, conv_dx or conv_dw. */
 typedef struct bt_cuda_conv_views {
     const bt_view *x, *w, *y;
 } bt_cuda_conv_views;
 bt_cuda_conv_views bt_cuda_conv_views_of(const bt_call *call);
 
-enum { BT_CUDA_CONV_X = 'x', BT_CUDA_CONV_W = 'w', BT_CUDA_CONV_Y = 'y' }; /* as cuDNN knows them */
+enum { BT_CUDA_CONV_X = 'x', BT_CUDA_CONV_W = 'w', BT_CUDA_CONV_Y = 'y' }; /* cuDNN's ids for them */
 
 #endif

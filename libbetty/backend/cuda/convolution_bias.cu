@@ -1,4 +1,4 @@
-/* backend/cuda/convolution_bias.cu: y + b, in place, of images and a number for each channel. */
+/* backend/cuda/convolution_bias.cu: y + b, in place, for images y and one number b per channel. */
 extern "C" {
 #include "backend/cuda/convolution_bias.h"
 }

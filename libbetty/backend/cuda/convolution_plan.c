@@ -1,9 +1,8 @@
-/* backend/cuda/convolution_plan.c: asks cuDNN how a convolution would best be computed on a card, be it here or not.
- * Of the first candidates of its heuristics that may be used, the one with the least workspace is taken; a few bytes
- * more or less do not count. Its plain loops, which need none but are slow, stand at the end of nearly every list: they
- * are taken where they stand first, or alone. With tf32, those that use tensor cores come before all others. For
- * operands in 16 bits that do not lie as tensor cores want them, which
- * is seldom, only the workspace counts. */
+/* backend/cuda/convolution_plan.c: asks cuDNN for the best plan of a convolution on a card, present or not. Of the
+ * first usable candidates of its heuristics, the one with the smallest workspace is taken; a few bytes do not matter.
+ * Its plain loops need no workspace but are slow, and are last in nearly every list: they are taken only if they are
+ * first, or alone. With tf32, plans that use tensor cores come first. For 16-bit operands that are not aligned for
+ * tensor cores, which is rare, only the workspace matters. */
 #include "backend/cuda/convolution.h"
 #include "backend/cuda/profile.h"
 
@@ -11,7 +10,7 @@
 #include <string.h>
 
 enum { CANDIDATES = 8, CONFIGURATIONS = BT_CUDNN_DESCRIPTORS - 2, FEW_BYTES = 1 << 16 };
-enum { PLAIN_LOOPS = 1 << CUDNN_NUMERICAL_NOTE_STRICT_NAN_PROP }; /* by which they are known */
+enum { PLAIN_LOOPS = 1 << CUDNN_NUMERICAL_NOTE_STRICT_NAN_PROP }; /* identifies them */
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static bt_cuda_conv_plan *plans;
@@ -51,7 +50,7 @@ static bool fits(const bt_view *view)
     return true;
 }
 
-/* False: none for cuDNN. */
+/* False: not for cuDNN. */
 static bool conv_of(const bt_call *call, bool aligned, bt_cuda_conv_case *of)
 {
     const bt_conv_attr *attr = call->attr;
@@ -76,7 +75,7 @@ static bool conv_of(const bt_call *call, bool aligned, bt_cuda_conv_case *of)
     return true;
 }
 
-/* ---- as descriptors ---- */
+/* ---- descriptors ---- */
 
 static cudnnDataType_t data_type(int64_t dtype)
 {
@@ -171,7 +170,7 @@ static cudnnBackendDescriptor_t graph_of(bt_cudnn_bag *bag, const bt_cuda_conv_c
 
 typedef struct search {
     bt_cudnn_bag bag;
-    cudnnHandle_t handle; /* NULL: the card is not here */
+    cudnnHandle_t handle; /* NULL: the card is not present */
     cudnnBackendDescriptor_t card, graph;
     unsigned forbidden, preferred; /* notes */
     int considered;
@@ -179,7 +178,7 @@ typedef struct search {
     bt_cuda_conv_plan *best;
 } search;
 
-/* Bytes that do not count. */
+/* A workspace of fewer bytes counts as none. */
 static int64_t few(const search *s) { return s->frugal ? 1 : FEW_BYTES; }
 
 static cudnnBackendDescriptor_t card_of(bt_cudnn_bag *bag, cudnnHandle_t handle, const bt_card *card)
@@ -228,13 +227,13 @@ static bool is_better(const search *s, const bt_cuda_conv_plan *found, const bt_
     return !(found->notes & PLAIN_LOOPS && !s->frugal) && best->workspace >= found->workspace + few(s);
 }
 
-/* None that comes later can be better. */
+/* Whether no later candidate can be better. */
 static bool is_found(const search *s)
 {
     return s->best->plan && s->best->workspace < few(s) && (s->best->notes & s->preferred) == s->preferred;
 }
 
-/* Takes the place of the best one so far if it is better. */
+/* Replaces the best plan so far if `found` is better. */
 static void compare(search *s, bt_cudnn_bag *bag, const bt_cuda_conv_plan *found)
 {
     bt_cuda_conv_plan *best = s->best;
@@ -311,7 +310,7 @@ static void find(bt_cuda_conv_plan *plan, cudnnHandle_t handle, const bt_card *c
     bt_cudnn_free(&s.bag);
 }
 
-/* ---- those that have been searched for ---- */
+/* ---- plans that have been searched for ---- */
 
 static const bt_cuda_conv_plan *known(const bt_cuda_conv_case *of)
 {
@@ -348,7 +347,7 @@ const bt_cuda_conv_plan *bt_cuda_conv_planned(const bt_call *call, bool aligned)
     if (!plan && (card || bt_cuda_answers()))
         plan = search_for(&of, card);
     pthread_mutex_unlock(&lock);
-    bt_error_clear(); /* what cannot be planned so is computed otherwise */
+    bt_error_clear(); /* a call without a plan is left to other kernels */
     bt_failure_give(&before);
     return plan && plan->plan ? plan : NULL;
 }

@@ -1,17 +1,15 @@
-/* backend/cuda/cudnn.h: descriptors of cuDNN's graph interface. All of it is for where bt_cuda_cudnn() gives a library.
- */
+/* backend/cuda/cudnn.h: descriptors of cuDNN's graph interface. Use it only if bt_cuda_cudnn() returns a library. */
 #ifndef BT_CUDA_CUDNN_H
 #define BT_CUDA_CUDNN_H
 
 #include "backend/cuda/library.h"
 
-bt_status bt_cudnn_try(cudnnStatus_t status, const char *what); /* BT_OK, or the error as bt_fail has it */
+bt_status bt_cudnn_try(cudnnStatus_t status, const char *what); /* BT_OK, or an error as from bt_fail */
 
-/* The process' own, of its device. NULL after an error. */
+/* The process' handle for its device. NULL after an error. */
 cudnnHandle_t bt_cudnn_handle(void);
 
-/* ---- descriptors: many of them, made one after the other; the first failure stays, all that comes after is nothing
- * ---- */
+/* ---- descriptors, created one after the other; the first failure is kept, and later calls do nothing ---- */
 
 enum { BT_CUDNN_DESCRIPTORS = 64 };
 
@@ -26,7 +24,7 @@ void bt_cudnn_set(bt_cudnn_bag *bag, cudnnBackendDescriptor_t of, cudnnBackendAt
                   cudnnBackendAttributeType_t type, int64_t count, const void *values);
 void bt_cudnn_refer(bt_cudnn_bag *bag, cudnnBackendDescriptor_t of, cudnnBackendAttributeName_t name,
                     cudnnBackendDescriptor_t to);
-/* How many there are; at most `room` are written. */
+/* Returns how many there are; writes at most `room`. */
 int64_t bt_cudnn_get(bt_cudnn_bag *bag, cudnnBackendDescriptor_t of, cudnnBackendAttributeName_t name,
                      cudnnBackendAttributeType_t type, int64_t room, void *values);
 void bt_cudnn_finish(bt_cudnn_bag *bag, cudnnBackendDescriptor_t descriptor);

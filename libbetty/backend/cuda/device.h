@@ -1,4 +1,4 @@
-/* backend/cuda/device.h: what the kernels share. A kernel takes one structure by value, and is launched by
+/* backend/cuda/device.h: what all kernels share. A kernel takes one structure by value and is launched by
  * bt_cuda_launch. Tests compile the same files for the host: tests/fake_cuda/. */
 #ifndef BT_CUDA_DEVICE_H
 #define BT_CUDA_DEVICE_H
@@ -21,7 +21,7 @@ extern "C" {
 #include "backend/math.h"
 
 #if defined __CUDACC__
-#define BT_CUDA_UNROLL _Pragma("unroll") /* all of the loop that follows, so that small arrays stay in registers */
+#define BT_CUDA_UNROLL _Pragma("unroll") /* unrolls all of the next loop: small arrays stay in registers */
 #else
 #define BT_CUDA_UNROLL
 #endif
@@ -30,8 +30,8 @@ BT_EVERYWHERE static inline int64_t bt_over(int64_t a, int64_t b) { return (a + 
 
 /* ---- launching ---- */
 
-const unsigned BT_CUDA_THREADS = 256; /* of a block, unless a kernel says otherwise */
-const int64_t BT_CUDA_BLOCKS = 2048;  /* of a grid, at most, of those whose threads take many elements */
+const unsigned BT_CUDA_THREADS = 256; /* per block, unless a kernel says otherwise */
+const int64_t BT_CUDA_BLOCKS = 2048;  /* most blocks of a grid whose threads take many elements */
 
 #if !defined BT_FAKE_CUDA
 static inline unsigned bt_cuda_block(unsigned threads) { return threads; }
@@ -45,7 +45,7 @@ static cudaError_t bt_cuda_start(void (*kernel)(const A), unsigned blocks, unsig
 }
 #endif
 
-/* So many blocks of so many threads; none where there is nothing to do. */
+/* Launches `blocks` blocks of `threads` threads; none if there is nothing to do. */
 template <class A>
 static bt_status bt_cuda_launch(const bt_call *call, void (*kernel)(const A), int64_t blocks, unsigned threads,
                                 const A &args)
@@ -57,7 +57,7 @@ static bt_status bt_cuda_launch(const bt_call *call, void (*kernel)(const A), in
                        call->op->name);
 }
 
-/* Blocks for n elements of which each thread takes some, one grid apart. */
+/* Blocks for n elements; each thread takes elements one grid apart. */
 static inline int64_t bt_cuda_blocks(int64_t n)
 {
     const int64_t blocks = bt_over(n, bt_cuda_block(BT_CUDA_THREADS));
@@ -73,9 +73,9 @@ template <class A> static bt_status bt_cuda_each(const bt_call *call, void (*ker
 #define BT_CUDA_EACH(i, n)                                                                                             \
     for (int64_t i = (int64_t)blockIdx.x * blockDim.x + threadIdx.x; i < (n); i += (int64_t)gridDim.x * blockDim.x)
 
-/* ---- numbers, as they lie in memory ---- */
+/* ---- numbers as stored in memory ---- */
 
-/* Element `at`, counted in elements from the data on, as a T. */
+/* Element `at` of the data, as a T. */
 template <class T> static inline __device__ T bt_load(bt_dtype dtype, const char *data, int64_t at)
 {
     switch (dtype) {
@@ -96,13 +96,13 @@ template <class T> static inline __device__ T bt_load(bt_dtype dtype, const char
     }
 }
 
-/* To be rounded to 16 bits. */
+/* As f32, ready to be rounded to 16 bits. */
 static inline __device__ float bt_before_half(float x) { return x; }
 static inline __device__ float bt_before_half(double x) { return bt_f32_cut(x); }
 static inline __device__ float bt_before_half(int32_t x) { return bt_f32_cut((double)x); }
 static inline __device__ float bt_before_half(int64_t x) { return bt_f32_cut((double)x); }
 
-/* As C converts; a T that the dtype cannot hold: convert it before (select.cu). */
+/* Converts as C does. If the dtype cannot hold the T, convert it first (select.cu). */
 template <class T> static inline __device__ void bt_store(bt_dtype dtype, char *data, int64_t at, T x)
 {
     switch (dtype) {
@@ -129,7 +129,7 @@ template <class T> static inline __device__ void bt_store(bt_dtype dtype, char *
     }
 }
 
-/* In elements, of the element-th in row-major order. */
+/* The offset, in elements, of this element in row-major order. */
 static inline __device__ int64_t bt_offset(const bt_view &view, int64_t element)
 {
     int64_t offset = 0;
@@ -147,7 +147,7 @@ template <class T> static inline __device__ T bt_get_at(const bt_view &view, int
 
 /* ---- failures ---- */
 
-/* The first of them stays: of one call the one of the lowest element. */
+/* Records a failure. The first failing call stays; within a call, the lowest element. */
 static inline __device__ void bt_cuda_fail(bt_cuda_record *record, int64_t site, int64_t element, int64_t found)
 {
     const unsigned long long own = (unsigned long long)site, before = atomicCAS(&record->site, 0ULL, own);
@@ -156,7 +156,7 @@ static inline __device__ void bt_cuda_fail(bt_cuda_record *record, int64_t site,
         atomicMin(&record->where, (unsigned long long)element << 32 | (uint32_t)(int32_t)shown);
 }
 
-/* Of 0 .. size-1: an index as it is read, or, where it is none of them and so is told, the nearest. */
+/* Returns the index if it is in 0 .. size-1; otherwise records a failure and returns the nearest one that is. */
 static inline __device__ int64_t bt_cuda_index(bt_cuda_record *record, int64_t site, int64_t element, int64_t index,
                                                int64_t size)
 {
@@ -168,7 +168,7 @@ static inline __device__ int64_t bt_cuda_index(bt_cuda_record *record, int64_t s
 
 /* ---- on the host ---- */
 
-/* Takes every dtype, shape and stride. */
+/* For every dtype, shape and stride. */
 #define BT_CUDA_KERNEL(op_name, function)                                                                              \
     {                                                                                                                  \
         .op = &bt_op_##op_name, .name = #op_name ".cuda", .launch = function, .half = true                             \

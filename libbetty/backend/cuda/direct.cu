@@ -1,15 +1,15 @@
-/* backend/cuda/direct.cu: convolutions for every dtype, stride, dilation and number of groups: the direct kernels, for
- * what a library does not take. Each is a product of matrices, c [m, n] = a [m, k] b [k, n] for each group, of whose
- * operands nothing is written down but where their elements lie:
+/* backend/cuda/direct.cu: convolutions for every dtype, stride, dilation and number of groups: direct kernels for calls
+ * that a library does not take. Each is a product of matrices, c [m, n] = a [m, k] b [k, n] for each group. The
+ * operands are not stored as matrices; only the places of their elements are computed:
  *
  *                 m               n     k               a    b
  *     conv        images, places  out   window, in      x    w
  *     conv_dx     images, pixels  in    window, out     g    w
  *     conv_dw     window, in      out   images, places  x    g
  *
- * An element of a is a pixel of images: its y, x and channel are sums of what the row says and what k says, and both
- * are linear in the three indices that m and k stand for. It is 0 outside of the image, and for conv_dx between the
- * places of the window. Where there are few blocks, k is cut into pieces, by sizes alone. */
+ * An element of a is a pixel of images. Its y, x and channel are each the sum of a part from the row and a part from k;
+ * both parts are linear in the three indices that m and k stand for. The element is 0 outside the image and, for
+ * conv_dx, between the places of the window. If there are few blocks, k is cut into pieces, by sizes alone. */
 #include "backend/cuda/columns.h"
 #include "backend/cuda/stored.h"
 
@@ -22,10 +22,10 @@ struct linear {
 struct triple {
     int64_t dims[3];
     linear y, x; /* pixel of a's image, before it is divided by `step` */
-    linear a, b; /* elements in a, without those to the pixel, and in b */
+    linear a, b; /* offset in a, without that of the pixel; offset in b */
 };
 
-struct spot { /* what a row of a, or a column of it, has of y, x and the place */
+struct spot { /* what a row or a column of a adds to y, x and the place */
     int64_t y, x, a;
 };
 
@@ -38,12 +38,12 @@ struct conv_args {
     const char *a, *b;
     bt_dtype a_dtype, b_dtype, dtype;
     triple m, k;
-    int64_t image[2], strides[2], step[2]; /* of a: height and width; from pixel to pixel */
-    int64_t groups, n, a_group, b_group;   /* elements from group to group */
-    int64_t b_column, rows, deep;          /* from column to column of b; m and k as numbers */
+    int64_t image[2], strides[2], step[2]; /* of a: height and width; between pixels */
+    int64_t groups, n, a_group, b_group;   /* elements between groups */
+    int64_t b_column, rows, deep;          /* between columns of b; m and k as numbers */
     int across, under;                     /* threads along n and m */
     int64_t pieces, piece;                 /* of k */
-    char *sums, *out;                      /* pieces > 1: [pieces, elements of the output] */
+    char *sums, *out;                      /* if pieces > 1: [pieces, elements of the output] */
     bt_view bias;                          /* data NULL: there is none */
     bt_tiling tile, joint;
 };
@@ -64,7 +64,7 @@ static __device__ inline step step_of(const triple &t, int64_t number)
     return step_at(t, i);
 }
 
-/* Of the numbers that are multiples of the step: which one; -1: none of them. */
+/* number / step; negative if there is no such pixel. */
 static __device__ inline int64_t divided(int64_t number, int64_t step)
 {
     if (step == 1)
@@ -92,7 +92,7 @@ static __device__ inline typename bt_computed<D>::T element_of_b(const conv_args
 static __device__ inline float fused(float x, float y, float sum) { return bt_f32_fma(x, y, sum); }
 static __device__ inline double fused(double x, double y, double sum) { return bt_f64_fma(x, y, sum); }
 
-/* Channel `channel` of row m of the output, or of a piece of it. */
+/* Stores channel `channel` of row m of the output, or of a piece of it. */
 template <class T>
 static __device__ inline void finish(const conv_args &c, int64_t piece, int64_t m, int64_t channel, T sum)
 {
@@ -103,10 +103,10 @@ static __device__ inline void finish(const conv_args &c, int64_t piece, int64_t 
         bt_store<T>(c.dtype, c.out, e, c.bias.data ? sum + bt_get_at<T>(c.bias, channel) : sum);
 }
 
-/* ---- tiles: 4 x 4 elements a thread, neighbours along each axis ---- */
+/* ---- tiles: 4 x 4 adjacent elements per thread ---- */
 
 const int DEEP = 16;  /* of k, in shared memory at a time */
-const int PER = 4;    /* elements of a thread along each axis */
+const int PER = 4;    /* elements per thread along each axis */
 const int ROWS = 256; /* of a tile, at most */
 const int COLUMNS = 64;
 const int FOLD = 512; /* products of one chain */
@@ -115,7 +115,8 @@ template <class T> struct alignas(16) quad {
     T at[PER];
 };
 
-/* to[DEEP][room] of a; rows: where they lie. Neighbouring threads have neighbours along k, or along m. */
+/* Fills to[DEEP][room] from a; rows: the places of its rows. Adjacent threads load adjacent elements along k, or along
+ * m. */
 template <int D, class T = typename bt_computed<D>::T>
 static __device__ inline void fetch_a(const conv_args &c, int64_t group, const spot *rows, const step *deep, int count,
                                       bool along_k, T *to)
@@ -274,7 +275,7 @@ template <class T> static __global__ void join_pieces(const conv_args c)
 
 /* ---- planning ---- */
 
-struct operands { /* of which one is the output */
+struct operands { /* one of them is the output */
     const bt_view *x, *w, *g;
 };
 
@@ -287,7 +288,7 @@ static operands operands_of(const bt_call *call)
     return {&call->in[0], &call->in[1], &call->out[0]};
 }
 
-/* k, or m of conv_dw: a window and channels of the images a; w: what b has of them, or NULL. */
+/* k, or m of conv_dw: a window and channels of images, which are `a` apart; b: their strides in b. */
 static triple window_of(const bt_conv_attr *attr, const operands &o, int64_t sign, int64_t channels, int64_t a,
                         const int64_t *b)
 {
@@ -298,7 +299,7 @@ static triple window_of(const bt_conv_attr *attr, const operands &o, int64_t sig
             {0, {b[0], b[1], b[2]}}};
 }
 
-/* m, or k of conv_dw: the pixels of images, each `scale` pixels of a's on. */
+/* m, or k of conv_dw: the pixels of images, which are `scale` pixels apart in a's images. */
 static triple images_of(const bt_view &images, const int64_t *scale, int64_t a, const int64_t *b)
 {
     return {{images.dims[0], images.dims[1], images.dims[2]},
@@ -328,7 +329,7 @@ static void set_b(conv_args *c, const bt_view &b, int64_t channels, int64_t colu
     c->b_column = column;
 }
 
-/* The product that it is. */
+/* The convolution as a product. */
 static conv_args product_of(const bt_call *call)
 {
     static const int64_t none[3] = {}, one[2] = {1, 1};
@@ -337,7 +338,7 @@ static conv_args product_of(const bt_call *call)
     const int64_t inner = o.w->dims[2], outer = o.w->dims[3] / attr->groups, *w = o.w->strides, *g = o.g->strides;
     const int64_t by_in[] = {w[0], w[1], w[2]}, by_out[] = {w[0], w[1], w[3]};
     conv_args c = {};
-    int64_t shift = -1; /* of the pixels that m and k give, in paddings */
+    int64_t shift = -1; /* of the pixels from m and k, in units of the padding */
     c.groups = attr->groups;
     c.n = outer;
     if (call->op == &bt_op_conv_dx) {
@@ -367,9 +368,9 @@ static conv_args product_of(const bt_call *call)
     return c;
 }
 
-const int64_t NARROW = 8;     /* groups of fewer columns are no tiles */
+const int64_t NARROW = 8;     /* groups of fewer columns use no tiles */
 const int64_t SHORTEST = 256; /* piece of k */
-const int64_t BLOCKS = 512;   /* that k is cut for, where there are fewer tiles */
+const int64_t BLOCKS = 512;   /* blocks: if there are fewer tiles, k is cut to get as many */
 const int64_t MOST_PIECES = 512;
 
 static bool tiled(const conv_args &c) { return c.groups == 1 || c.n >= NARROW; }
@@ -381,7 +382,7 @@ static int64_t blocks_of(const conv_args &c)
     return c.tile.tiles * c.rows;
 }
 
-/* Tiles and pieces. The elements of one kernel have a thread each. */
+/* Plans tiles and pieces. In the kernel `elements`, each element has its own thread. */
 static conv_args plan_of(const bt_call *call)
 {
     const int threads = (int)bt_cuda_block(BT_CUDA_THREADS);

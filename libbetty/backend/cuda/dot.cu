@@ -1,25 +1,26 @@
-/* backend/cuda/dot.cu: products of matrices by tiles in shared memory: every dtype and stride, for what the library of
- * matmul.c does not take, or where it is missing.
+/* backend/cuda/dot.cu: products of matrices by tiles in shared memory, for every dtype and stride: for calls that the
+ * library of matmul.c does not take, or if it is missing.
  *
  * A block computes a tile of one matrix of c, from a piece of k; a second kernel adds the pieces. An element is a chain
- * of sums of FOLD products, each of which is a chain of fused multiply-adds: how long they are, sizes alone decide. */
+ * of sums of FOLD products; each sum is a chain of fused multiply-adds. The lengths of the chains depend on sizes
+ * alone. */
 #include "backend/cuda/device.h"
 
 const int DEEP = 16;              /* of k, in shared memory at a time */
 const int FOLD = 512;             /* products of one chain; a multiple of DEEP */
-const int WIDE = 4;               /* elements of a thread along each axis of a large matrix, else 1 */
-const int THREADS_LOG = 4;        /* threads along each axis of a tile, at most, as a power of two */
-const int64_t WIDE_FROM = 32;     /* rows, and columns */
-const int64_t SHORTEST = 128;     /* piece of k */
-const int64_t GRID = 256;         /* blocks that k is cut for, where there are fewer tiles */
-const int64_t WIDE_GRID = 131072; /* elements of c that are worth wide tiles */
+const int WIDE = 4;               /* elements per thread along each axis of a large matrix; else 1 */
+const int THREADS_LOG = 4;        /* log2 of the most threads along each axis of a tile */
+const int64_t WIDE_FROM = 32;     /* least rows and columns for wide tiles */
+const int64_t SHORTEST = 128;     /* of a piece of k */
+const int64_t GRID = 256;         /* blocks: if there are fewer tiles, k is cut to get as many */
+const int64_t WIDE_GRID = 131072; /* least elements of c for wide tiles */
 
 struct side { /* lines of k numbers: the rows of a, or the columns of b */
     const char *data;
     bt_dtype dtype;
-    bool across;               /* numbers that are neighbours in memory are of different lines */
-    int rank;                  /* of the axes along which matrices follow each other */
-    int64_t lines, line, deep; /* how many; strides from line to line, along k */
+    bool across;               /* numbers adjacent in memory belong to different lines */
+    int rank;                  /* of the axes that count matrices */
+    int64_t lines, line, deep; /* how many; strides between lines, along k */
     int64_t dims[BT_MAX_RANK], strides[BT_MAX_RANK];
 };
 
@@ -37,7 +38,7 @@ struct product { /* c [batch, m, n]: a's lines are its rows, b's its columns */
 static inline __device__ float fused(float x, float y, float sum) { return bt_f32_fma(x, y, sum); }
 static inline __device__ double fused(double x, double y, double sum) { return bt_f64_fma(x, y, sum); }
 
-/* Element e of c, from its sum. */
+/* Stores element e of c, from its sum. */
 template <class T> static inline __device__ void finish(const product &p, int64_t e, T sum)
 {
     if (p.shifts)
@@ -59,7 +60,7 @@ static inline __device__ int64_t matrix(const side &x, int64_t number)
     return at;
 }
 
-/* to[DEEP][ROOM], of lines `line` on, 1 << log of them, from k = `from` on; 0 where there are none. */
+/* Fills to[DEEP][ROOM] from 1 << log lines, from `line` on, and from k = `from` on; 0 where there are none. */
 template <class T, int ROOM>
 static inline __device__ void fetch(T *to, const side &x, int64_t start, int64_t line, int log, int64_t from,
                                     int64_t end)
@@ -72,7 +73,7 @@ static inline __device__ void fetch(T *to, const side &x, int64_t start, int64_t
     }
 }
 
-/* Of each thread: elements as far from each other as there are threads along the axis. */
+/* A thread's elements are as far apart as there are threads along the axis. */
 template <class T, int PER> static __global__ void tiles(const product p)
 {
     const int ROOM = (PER << THREADS_LOG) + 1, LOG = PER == 1 ? 0 : 2;
@@ -144,7 +145,7 @@ static side side_of(const bt_view &view, int line, int deep)
     return x;
 }
 
-/* Of an element of c: four bytes, or eight. */
+/* Whether c is computed in double, not in float. */
 static bool doubles(const bt_call *call) { return call->in[0].dtype == BT_F64; }
 
 static bool wide(const product &p)

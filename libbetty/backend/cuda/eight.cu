@@ -1,5 +1,5 @@
-/* backend/cuda/eight.cu: numbers in 8 bits, and updates whose states they are: of a block of 256 numbers, a block of
- * threads finds the largest, decodes, updates and encodes. */
+/* backend/cuda/eight.cu: numbers in 8 bits, and updates with such states. A block of threads finds the largest of a
+ * block of 256 numbers, and decodes, updates and encodes them. */
 #include "backend/cuda/update.h"
 
 extern "C" {
@@ -18,7 +18,7 @@ static inline __device__ void fill(bt_code_book *book, bool positive)
     __syncthreads();
 }
 
-/* The largest absolute value of all threads'; NaN is none. */
+/* The largest of the threads' absolute values; NaN is ignored. */
 template <class T> static inline __device__ T largest(T mine, T *room)
 {
     room[threadIdx.x] = mine;
@@ -36,7 +36,7 @@ template <class T> static inline __device__ T largest(T mine, T *room)
 static inline __device__ float magnitude(float x) { return bt_abs_f32(x); }
 static inline __device__ double magnitude(double x) { return fabs(x); }
 
-/* So many blocks of threads for the codes of n numbers, each of which takes some blocks of codes. */
+/* Blocks of threads for the codes of n numbers; each takes some blocks of codes. */
 static int64_t grid(int64_t n)
 {
     const int64_t blocks = bt_codes_blocks(n);
@@ -124,7 +124,7 @@ static bt_status decode(const bt_call *call)
 /* ---- the updates ---- */
 
 template <int STATES> struct eight {
-    bt_lines<2 + STATES> lines; /* p, g and the states' codes; to p' */
+    bt_lines<2 + STATES> lines; /* p, g and the states' codes; the output is p' */
     struct {
         bt_view scales;
         uint8_t *to_codes;
@@ -133,7 +133,7 @@ template <int STATES> struct eight {
     bt_update_numbers numbers;
 };
 
-/* Element t of a block of codes; its states are left in `room`, for the same thread. */
+/* Updates element t of a block of codes; its states are left in `room`, for the same thread. */
 template <class U>
 static inline __device__ void step(const eight<U::states> &e, const typename U::with &with, const double *scalar,
                                    const bt_code_book *books, int64_t block, int t, typename U::T *room)
@@ -155,7 +155,7 @@ static inline __device__ void step(const eight<U::states> &e, const typename U::
         room[s * BT_CODES_BLOCK + t] = x[2 + s];
 }
 
-/* The n states of the block in `room` become codes and their scale. */
+/* Encodes the block's n states in `room` as codes and their scale. */
 template <class T>
 static inline __device__ void put(const T *room, const bt_code_book *book, int n, uint8_t *codes, float *scale, T *all)
 {
@@ -170,7 +170,7 @@ static inline __device__ void put(const T *room, const bt_code_book *book, int n
         codes[t] = bt_code_of(book, by > 0 ? (double)(room[t] / by) : 0);
 }
 
-/* Where nothing is to be done: what stays, stays. */
+/* For a skipped update: the outputs are copies of the inputs. */
 template <class U> static inline __device__ void keep(const eight<U::states> &e, int64_t block, int n)
 {
     typedef typename U::T T;
@@ -196,7 +196,7 @@ template <class U> static __global__ void update_eight(const eight<U::states> e)
     const bool ok = bt_update_ok(e.numbers);
     bt_update_prepare<U>(e.numbers, scalar);
     for (int s = 0; s < U::states; s++)
-        fill(&books[s], s == 1); /* the second has no signs */
+        fill(&books[s], s == 1); /* the second is unsigned */
     const typename U::with with = U::of(scalar);
     for (int64_t b = blockIdx.x; b * BT_CODES_BLOCK < e.lines.n; b += gridDim.x) {
         const int64_t rest = e.lines.n - b * BT_CODES_BLOCK;
@@ -239,7 +239,7 @@ static bt_status lion(const bt_call *call)
     return call->out[0].dtype == BT_F64 ? start<bt_update_lion_f64>(call, 0) : start<bt_update_lion_f32>(call, 0);
 }
 
-/* None of it is stored in 16 bits. */
+/* Without 16-bit dtypes. */
 #define EIGHT(op_name, function)                                                                                       \
     {                                                                                                                  \
         .op = &bt_op_##op_name, .name = #op_name ".cuda", .launch = function                                           \

@@ -2,7 +2,7 @@
 #include "backend/cuda/functions.h"
 #include "backend/cuda/lines.h"
 
-/* F: a function of T, with T and what it gives, R. */
+/* F: a function, with the type T of its operands and R of its result. */
 template <class F, int N> static __global__ void elementwise(const bt_lines<N> lines)
 {
     typedef typename F::T T;
@@ -56,7 +56,7 @@ static const entry *entry_of(const bt_call *call)
     return found;
 }
 
-/* What the operands are computed in: f32 where they are stored in 16 bits, else as they are. */
+/* The kernel for the type that operands are computed in: f32 if they have 16 bits, else their own. */
 static start_fn *start_of(const bt_call *call)
 {
     const entry *found = entry_of(call);

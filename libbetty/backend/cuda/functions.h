@@ -1,6 +1,6 @@
-/* backend/cuda/functions.h: what ops of one or two operands do with an element. In f32 with the functions of
- * backend/math.h, and so with the CPU's bits; in f64, which serves checks, with those of the device. Each is a
- * structure op_dtype with the dtype that it computes in, T, what it gives, R, and the function, of. */
+/* backend/cuda/functions.h: the functions of ops of one or two operands. In f32 they are those of backend/math.h and so
+ * give the CPU's bits; in f64, which is for checks, they are the device's. Each is a structure op_dtype with the type T
+ * that it computes in, the type R of its result, and the function `of`. */
 #ifndef BT_CUDA_FUNCTIONS_H
 #define BT_CUDA_FUNCTIONS_H
 
@@ -37,7 +37,7 @@ static __device__ inline double softplus(double x)
     return x > 0 ? x + tail : tail;
 }
 
-/* Far from 0, where few go, the device's library knows the remainder. */
+/* Far from 0, which is rare, the device's library does the range reduction. */
 static __device__ inline float sine(float x) { return bt_abs_f32(x) <= BT_SIN_LIMIT ? bt_sin_f32(x, 0) : sinf(x); }
 static __device__ inline float cosine(float x) { return bt_abs_f32(x) <= BT_SIN_LIMIT ? bt_sin_f32(x, 1) : cosf(x); }
 
@@ -74,7 +74,7 @@ FLOATS(gelu, bt_gelu_f32(x), 0.5 * x * erfc(-x * 0.70710678118654752440))
 FLOATS(gelu_tanh, x *bt_sigmoid_f32(1.5957691216F * x * (1 + 0.044715F * x * x)),
        x *sigmoid(1.59576912160573071176 * x * (1 + 0.044715 * x * x)))
 
-/* ---- two ---- */
+/* ---- two operands ---- */
 
 #define SAME(name, expression) FLOATS(name, expression, expression)
 BT_BINARY_FLOATS(SAME)

@@ -1,7 +1,7 @@
 /* backend/cuda/gather.cu: gather and its adjoint scatter_add; one_hot. */
 #include "backend/cuda/lines.h"
 
-/* What stands inside of the first axis. */
+/* A row of x along its first axis. */
 static bt_view row_of(const bt_view *x)
 {
     bt_view row = {.data = x->data, .dtype = x->dtype, .rank = x->rank - 1};
@@ -15,7 +15,7 @@ static bt_view row_of(const bt_view *x)
 typedef struct indices {
     bt_view view;
     bt_cuda_record *record;
-    int64_t site, size; /* each is below the size */
+    int64_t site, size; /* each index must be below the size */
 } indices;
 
 static bt_status watch(const bt_call *call, const bt_view *view, int64_t size, indices *to)
@@ -25,7 +25,7 @@ static bt_status watch(const bt_call *call, const bt_view *view, int64_t size, i
     return to->site < 0 ? BT_ERROR_MEMORY : BT_OK;
 }
 
-/* Element k; -1: it is out of range, which is told. */
+/* Index k; -1: it is out of range, and a failure is recorded. */
 static inline __device__ int64_t index_at(const indices &from, int64_t k)
 {
     const int64_t index = bt_get_at<int64_t>(from.view, k);
@@ -37,7 +37,7 @@ static inline __device__ int64_t index_at(const indices &from, int64_t k)
 typedef struct gathering {
     indices index;
     bt_lines<1> row;    /* of x, row 0; to the output */
-    int64_t step, work; /* from row to row of x; the output's elements, or, where a row has none, as many as indices */
+    int64_t step, work; /* between rows of x; the output's elements, or the number of indices if rows are empty */
 } gathering;
 
 template <class T> static __global__ void gather_moved(const gathering g)
@@ -85,14 +85,14 @@ static bt_status gather(const bt_call *call)
     return bt_cuda_each<gathering>(call, kernel, g.work, g);
 }
 
-/* ---- scatter_add: a block has some rows of the result, and some columns of them. It lists what is added to them, in
- * order, and adds in that order; each element is one thread's. Where that makes few blocks, each has a piece of the
- * indices only, and the pieces' sums are added at last. ---- */
+/* ---- scatter_add: a block has some rows and columns of the result. It lists what is added to them, in order, and adds
+ * in that order; each element belongs to one thread. If that makes few blocks, each has only a piece of the indices,
+ * and the pieces' sums are added at the end. ---- */
 
 const int64_t ROWS = 64;         /* of the result, in a block */
-const int64_t COLUMNS = 1024;    /* likewise, at most */
-const unsigned CHUNK = 1024;     /* indices that are looked at together */
-const int LIST = 2048;           /* of a block, at most, before they are added */
+const int64_t COLUMNS = 1024;    /* of the result, in a block, at most */
+const unsigned CHUNK = 1024;     /* indices that are read together */
+const int LIST = 2048;           /* most indices of a block before they are added */
 const int64_t PIECE = 2048;      /* indices of a piece, at least */
 const int64_t ENOUGH = 128;      /* blocks */
 const int64_t SCRATCH = 1 << 24; /* bytes, at most */
@@ -101,13 +101,13 @@ const uint8_t ELSEWHERE = 255;
 typedef struct scattering {
     indices index;
     bt_lines<1> row; /* of the values, row 0; to the output */
-    char *sums;      /* the output, or that of piece 0 */
-    int64_t step;    /* from row to row of the values */
+    char *sums;      /* the output, or the sums of piece 0 */
+    int64_t step;    /* between rows of the values */
     int64_t count, rows, width;
     int64_t groups, chunks, pieces; /* of rows, columns, indices */
 } scattering;
 
-typedef struct own { /* a block's */
+typedef struct own { /* what a block has */
     int64_t row, column, rows, columns, from, to;
     char *sums; /* from element `row`, `column` on */
 } own;
@@ -124,7 +124,7 @@ template <class T> static inline __device__ own own_of(const scattering &s)
     return o;
 }
 
-/* Which row of the block's own each index of a chunk is. */
+/* For each index of a chunk: which of the block's rows it is. */
 static inline __device__ void look(const scattering &s, const own &o, int64_t from, uint8_t *near)
 {
     for (unsigned t = threadIdx.x; t < CHUNK; t += blockDim.x) {
@@ -134,7 +134,7 @@ static inline __device__ void look(const scattering &s, const own &o, int64_t fr
     __syncthreads();
 }
 
-/* Appends those of the chunk to the list, in order: k ROWS + row. How long it is then. */
+/* Appends the chunk's indices in the block's rows to the list, in order: k ROWS + row. Returns the new length. */
 static inline __device__ int append(int64_t *list, int listed, const uint8_t *near, int64_t from, int *counts)
 {
     const unsigned me = threadIdx.x, run = (CHUNK + blockDim.x - 1) / blockDim.x;
@@ -159,7 +159,7 @@ static inline __device__ int append(int64_t *list, int listed, const uint8_t *ne
     return listed;
 }
 
-/* Threads stand along the columns, in several lines where those are few: a row is one line's. */
+/* Threads run along the columns, in several lines if these are few; each row belongs to one line. */
 template <class T> static inline __device__ void add(const scattering &s, const own &o, const int64_t *list, int listed)
 {
     const unsigned across = o.columns < blockDim.x ? (unsigned)o.columns : blockDim.x;
@@ -213,7 +213,7 @@ template <class T> static __global__ void add_pieces(const scattering s)
 
 static int64_t parts(int64_t n, int64_t size) { return n > 0 ? bt_over(n, size) : 1; }
 
-/* By the sizes alone. */
+/* The plan depends on sizes alone. */
 static scattering scattering_of(const bt_call *call)
 {
     const bt_view *values = &call->in[1], *out = &call->out[0], row = row_of(values);
@@ -264,7 +264,7 @@ typedef struct hot {
     indices label;
     char *out;
     bt_dtype dtype;
-    int64_t work; /* the output's elements; without classes as many as labels */
+    int64_t work; /* the output's elements, or the number of labels without classes */
 } hot;
 
 static __global__ void one_hot_kernel(const hot h)

@@ -1,5 +1,5 @@
-/* backend/cuda/host.cu: what is told on the host: print, by a function of the host's that takes its turn in the stream;
- * check, by the record of failures, so that the host has nothing to do as long as all is true. */
+/* backend/cuda/host.cu: ops that tell the host something: print, by a host function that runs in the order of the
+ * stream; check, by the record of failures, so that the host does nothing as long as all is true. */
 #include "backend/cuda/lines.h"
 #include "backend/cuda/move.h"
 
@@ -9,7 +9,7 @@ extern "C" {
 
 /* ---- print ---- */
 
-typedef struct note { /* a call's: its values on the way to the host, which lie dense in pinned memory */
+typedef struct note { /* of one call: its values on the way to the host, dense in pinned memory */
     bt_call call;
     bt_view x;
 } note;
@@ -54,7 +54,7 @@ static bt_status print(const bt_call *call)
 /* ---- check ---- */
 
 typedef struct checking {
-    bt_lines<1> truth; /* to one number */
+    bt_lines<1> truth; /* the output is one number */
     bt_cuda_record *record;
     int64_t site;
 } checking;

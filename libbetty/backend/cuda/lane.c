@@ -1,4 +1,4 @@
-/* backend/cuda/lane.c: copies between the device's memory and the host's, under way while the device computes. */
+/* backend/cuda/lane.c: copies between the device's memory and the host's while the device computes. */
 #include "backend/cuda/cuda.h"
 
 bt_status bt_cuda_lane_move(void *queue, void *to, const void *from, size_t bytes, bool out, int64_t number)

@@ -1,6 +1,5 @@
-/* backend/cuda/library.c: opens libraries of the CUDA toolkit. Each is looked for in the folders that
- * BETTY_CUDA_LIBRARIES names, one after the other with a colon between them, then where the system looks for
- * libraries. */
+/* backend/cuda/library.c: opens libraries of the CUDA toolkit. It looks for each in the folders of
+ * BETTY_CUDA_LIBRARIES, which are separated by colons, and then where the system looks for libraries. */
 #include "backend/cuda/library.h"
 
 #include "backend/cuda/cuda.h"
@@ -11,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-typedef struct entry { /* a function, and where in the table its address goes */
+typedef struct entry { /* a function, and the place of its address in the table */
     const char *symbol;
     size_t at;
 } entry;
@@ -33,14 +32,14 @@ static void *open_file(const char *file)
     }
     if (library)
         return library;
-#if defined BT_CUDA_LIBRARY_FOLDER /* of the tests, for a device that no other library knows */
+#if defined BT_CUDA_LIBRARY_FOLDER /* for tests, whose device no other library knows */
     return open_in(BT_CUDA_LIBRARY_FOLDER, strlen(BT_CUDA_LIBRARY_FOLDER), file);
 #else
     return dlopen(file, RTLD_NOW | RTLD_LOCAL);
 #endif
 }
 
-/* The table, from the first of the files that is there and has all functions. */
+/* Fills the table from the first file that exists and has all functions. */
 static bool fill(const char *const *files, const entry *entries, int count, void *table)
 {
     for (; *files; files++) {

@@ -1,5 +1,5 @@
-/* backend/cuda/library.h: libraries of the CUDA toolkit, and cuDNN, opened when they are first asked for, so that a
- * program starts without them. A machine may lack one: then kernels of our own do its work. */
+/* backend/cuda/library.h: libraries of the CUDA toolkit, and cuDNN, opened on first use, so that a program starts
+ * without them. If a machine lacks one, our own kernels do its work. */
 #ifndef BT_CUDA_LIBRARY_H
 #define BT_CUDA_LIBRARY_H
 
@@ -56,7 +56,7 @@ typedef struct bt_cudnn {
     BT_CUDNN(BT_CUDA_FUNCTION)
 } bt_cudnn;
 
-/* NULL: there is none, or one before 9.8, which cannot plan for a card that is not there. It stays open. */
+/* NULL: there is none, or one before 9.8, which can only plan for a card that is present. It stays open. */
 const bt_cudnn *bt_cuda_cudnn(void);
 
 /* ---- NCCL ---- */
@@ -82,7 +82,7 @@ typedef struct bt_nccl {
     BT_NCCL(BT_CUDA_FUNCTION)
 } bt_nccl;
 
-/* NULL: there is none, or one before 2.10, whose calls a graph cannot hold. It stays open. */
+/* NULL: there is none, or one before 2.10, whose calls cannot be part of a graph. It stays open. */
 const bt_nccl *bt_cuda_nccl(void);
 
 #endif

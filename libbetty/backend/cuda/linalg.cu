@@ -1,5 +1,5 @@
-/* backend/cuda/linalg.cu: solve and logdet by elimination with row exchanges, in double precision: a block a matrix.
- * The rows that are exchanged are the processor's. */
+/* backend/cuda/linalg.cu: solve and logdet by elimination with row exchanges, in double precision: one block per
+ * matrix. It exchanges the same rows as the CPU. */
 #include "backend/cuda/columns.h"
 
 extern "C" {
@@ -7,14 +7,15 @@ extern "C" {
 }
 
 struct linalg_args {
-    bt_view a, b, out; /* b: of solve */
+    bt_view a, b, out; /* b: for solve */
     int64_t matrices, n, m;
-    char *rows; /* of each block: n rows of n numbers of a and m of b */
+    char *rows; /* per block: n rows of n numbers of a and m of b */
     bt_cuda_record *record;
     int64_t site;
 };
 
-/* Where a column is largest: the first of several. A NaN is none, but stays where it stands in the pivot's place. */
+/* Where a column is largest; the first among equals. A NaN is never chosen, but stays if it is already in the pivot's
+ * place. */
 struct largest {
     double value;
     int64_t row;
@@ -58,8 +59,8 @@ static __device__ inline void exchange(double *rows, int64_t wide, int64_t row, 
     __syncthreads();
 }
 
-/* From the rows after k the k-th is subtracted, so that nothing of a is left below the pivot: what stands there is not
- * looked at any more. */
+/* Subtracts multiples of row k from the rows after it. The numbers of a below the pivot would become 0, but are not
+ * read again, so they are not written. */
 static __device__ inline void subtract(double *rows, int64_t n, int64_t wide, int64_t k)
 {
     const int across = blockDim.x < 32 ? (int)blockDim.x : 32, under = (int)blockDim.x / across;
@@ -72,20 +73,21 @@ static __device__ inline void subtract(double *rows, int64_t n, int64_t wide, in
     __syncthreads();
 }
 
-/* a becomes upper triangular, and b what belongs to it. False: a column of zeros is met. All threads are told alike. */
+/* Makes a upper triangular and applies the same steps to b. False: it met a column of zeros. All threads get the same
+ * result. */
 static __device__ inline bool eliminate(double *rows, int64_t n, int64_t wide, largest *found)
 {
     for (int64_t k = 0; k < n; k++) {
         exchange(rows, wide, k, pivot_of(rows, n, wide, k, found));
         const double pivot = rows[k * wide + k];
-        if (pivot >= 0 && pivot <= 0) /* NaN goes on */
+        if (pivot >= 0 && pivot <= 0) /* NaN counts as regular */
             return false;
         subtract(rows, n, wide, k);
     }
     return true;
 }
 
-/* Each row of b that is known is taken from those above it. */
+/* Back substitution: subtracts each solved row of b from the rows above it. */
 static __device__ inline void substitute(double *rows, int64_t n, int64_t m)
 {
     const int64_t wide = n + m;
@@ -116,7 +118,7 @@ static __global__ void solve_each(const linalg_args l)
     }
 }
 
-/* Of a singular matrix minus infinity. */
+/* Minus infinity for a singular matrix. */
 static __global__ void logdet_each(const linalg_args l)
 {
     BT_SHARED(largest, found, BT_CUDA_THREADS);
@@ -138,7 +140,7 @@ static __global__ void logdet_each(const linalg_args l)
 
 /* ---- planning ---- */
 
-const int64_t BLOCKS = 512; /* at a time: each has room of its own */
+const int64_t BLOCKS = 512; /* at a time: each has its own room */
 
 static linalg_args args_of(const bt_call *call)
 {

@@ -1,5 +1,5 @@
-/* backend/cuda/lines.h: elements of operands with any strides, one after the other. Axes that lie one after the other
- * are joined, so that most calls have one. */
+/* backend/cuda/lines.h: elements of operands with any strides, in order. Adjacent axes are joined where possible, so
+ * that most calls have one axis. */
 #ifndef BT_CUDA_LINES_H
 #define BT_CUDA_LINES_H
 
@@ -17,7 +17,7 @@ template <int N> struct bt_lines { /* N inputs of one shape; the output is dense
     int64_t n, dims[BT_MAX_RANK];
 };
 
-/* Whether axis `d` of all inputs goes on where the next one ends. */
+/* Whether, in all inputs, axis `d` continues where axis `next` ends. */
 static inline bool bt_lines_follow(const bt_view *in, int inputs, int d, int next)
 {
     for (int k = 0; k < inputs; k++)
@@ -49,7 +49,7 @@ template <int N> static bt_lines<N> bt_lines_of(const bt_view *in, const bt_view
     return lines;
 }
 
-/* Where element i of each input lies. */
+/* The offset of element i in each input. */
 template <int N> static inline __device__ void bt_lines_at(const bt_lines<N> &lines, int64_t i, int64_t *at)
 {
     for (int k = 0; k < N; k++)

@@ -1,20 +1,20 @@
-/* backend/cuda/matmul.c: dot, dot_add and linear by cuBLASLt, without reduced precision: f32 is f32, but where a level
- * has said tf32, and 16 bits are summed in f32.
+/* backend/cuda/matmul.c: dot, dot_add and linear with cuBLASLt, without reduced precision: f32 stays f32 unless a level
+ * asks for tf32, and 16-bit numbers are summed in f32.
  *
- * The library's matrices lie column after column. Read so, ours are transposed, and the product is c' = b' a': our b is
- * its A, our a its B. A bias, which it adds to each column, is then one for each column of c. */
+ * The library's matrices are column-major. Read that way, ours are transposed, and the product is c' = b' a': our b is
+ * its A, our a its B. The bias that it adds to each column then has one number per column of c. */
 #include "backend/cuda/cuda.h"
 #include "backend/cuda/library.h"
 
 enum {
     WORKSPACE = 32 << 20, /* bytes, at most */
-    TRIED = 8,            /* algorithms that are looked at */
-    ALIGNED = 16          /* bytes: what vectors of the device are loaded by */
+    TRIED = 8,            /* algorithms that are considered */
+    ALIGNED = 16          /* bytes: the alignment of the device's vector loads */
 };
 
 typedef struct matrix { /* or many of one shape */
     cudaDataType_t type;
-    bool turned; /* what is multiplied is its transpose */
+    bool turned; /* its transpose is multiplied */
     int64_t rows, columns, ld, step;
 } matrix;
 
@@ -41,7 +41,7 @@ typedef struct plan {
     choice choices[CHOICES];
 } plan;
 
-/* ---- what the library can take ---- */
+/* ---- calls that the library accepts ---- */
 
 static bool type_of(bt_dtype dtype, cudaDataType_t *type)
 {
@@ -59,7 +59,7 @@ static bool type_of(bt_dtype dtype, cudaDataType_t *type)
 
 static uint32_t size_of(cudaDataType_t type) { return type == CUDA_R_64F ? 8 : type == CUDA_R_32F ? 4 : 2; }
 
-/* The matrices along the axes before the last two lie one after the other, `step` apart. */
+/* Whether the matrices along the axes before the last two are a fixed `step` apart. */
 static bool lie_even(const bt_view *x, int64_t *step)
 {
     int64_t size = 1;
@@ -75,7 +75,7 @@ static bool lie_even(const bt_view *x, int64_t *step)
     return true;
 }
 
-/* Rows along one axis, side by side; columns along the other. */
+/* Whether x is a column-major matrix with its rows along one axis and its columns along the other; fills m. */
 static bool lies(const bt_view *x, int row, int column, matrix *m)
 {
     m->rows = x->dims[row];
@@ -85,7 +85,8 @@ static bool lies(const bt_view *x, int row, int column, matrix *m)
            m->ld >= m->rows && m->rows > 0 && m->columns > 0 && m->ld <= INT32_MAX && m->columns <= INT32_MAX;
 }
 
-/* What is summed along the axis `deep`, for each place along `line`: one of them is that of the rows. */
+/* The same for an operand that is summed along `deep`, for each place along `line`: either axis may be that of the
+ * rows. */
 static bool lies_either(const bt_view *x, int line, int deep, matrix *m)
 {
     m->turned = x->dims[line] == 1 ? x->strides[deep] == 1 : x->strides[line] != 1;
@@ -126,7 +127,7 @@ static bool product_of(const bt_call *call, product *p)
            (d->type == in_a->type || (d->type == CUDA_R_32F && in_a->type != CUDA_R_64F));
 }
 
-/* ---- what the library is told ---- */
+/* ---- descriptors for the library ---- */
 
 static bool ok(cublasStatus_t status) { return status == CUBLAS_STATUS_SUCCESS; }
 
@@ -172,9 +173,9 @@ static void plan_free(const bt_cublaslt *lt, plan *p)
             lt->layout_destroy(p->layouts[i]);
 }
 
-/* ---- which algorithm ---- */
+/* ---- the algorithm ---- */
 
-/* What would not be the numbers that are asked for. */
+/* Flags of algorithms that would not compute in the requested precision. */
 static uint64_t forbidden(const product *p)
 {
     const uint64_t fewer_bits = CUBLASLT_NUMERICAL_IMPL_FLAGS_INPUT_16F | CUBLASLT_NUMERICAL_IMPL_FLAGS_INPUT_16BF |
@@ -189,7 +190,7 @@ static uint64_t forbidden(const product *p)
     return CUBLASLT_NUMERICAL_IMPL_FLAGS_ACCUMULATOR_16F;
 }
 
-/* Pieces of k are added in the order that they have, and in the type that they are summed in. */
+/* Pieces of k are added in order, in the type of their sums. */
 static const uint32_t schemes = CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE;
 
 static bool suits(const bt_cublaslt *lt, const plan *p, const cublasLtMatmulHeuristicResult_t *result)
@@ -220,7 +221,7 @@ static bool prefer(const bt_cublaslt *lt, const plan *p, cublasLtMatmulPreferenc
     return set;
 }
 
-/* The fastest that suits. The address of the bias is asked for its alignment only. */
+/* Chooses the fastest suitable algorithm. Only the alignment of the bias's address is used. */
 static bool choose(const bt_cublaslt *lt, plan *p, int which)
 {
     cublasLtMatmulHeuristicResult_t results[TRIED];
@@ -243,7 +244,7 @@ static bool choose(const bt_cublaslt *lt, plan *p, int which)
 
 /* ---- kernels ---- */
 
-/* False: the library is missing, or does not take the call. */
+/* False: the library is missing or does not accept the call. */
 static bool plan_make(const bt_call *call, plan *p)
 {
     const bt_cublaslt *lt = bt_cuda_cublaslt();

@@ -1,16 +1,16 @@
-/* backend/cuda/measure.h: ops along lines: something is measured of each line, from which follows what is left of the
- * line, or of each of its elements. Where lines are few and long, a first kernel measures their pieces, and a second
- * one puts that together. One record says what:
+/* backend/cuda/measure.h: ops along lines. Something is measured over each line, and gives the result for the line or
+ * for each of its elements. If lines are few and long, a first kernel measures their pieces and a second combines them.
+ * A record OP defines the op:
  *
- *   INPUTS                  operands of which each element of a line has one
- *   EACH                    of how many, the first, it makes an element each, in outputs[0]; 0: it makes none
- *   number                  what it computes in
- *   room, state, told       what lanes share; what is measured of a piece; what the elements are told
- *   none(), join(a, b)      of no pieces; of two
+ *   INPUTS                  number of operands with one element per element of a line
+ *   EACH                    number of operands, the first ones, that give each element of outputs[0]; 0: no such output
+ *   number                  the type it computes in
+ *   room, state, told       shared by the lanes; measured over a piece; passed to the elements
+ *   none(), join(a, b)      the state of no pieces; of two
  *   measure(a, me, room)    the state of the piece, on each of its lanes
- *   tell(a, me, state)      of the whole line
- *   give(told, i, x)        if EACH: element i, from those of the operands
- *   leave(a, line, told)    what is left of the line itself */
+ *   tell(a, me, state)      computes `told` from the state of the whole line
+ *   give(told, i, x)        if EACH: element i, from the operands' elements x
+ *   leave(a, line, told)    stores the results of the line itself */
 #ifndef BT_CUDA_MEASURE_H
 #define BT_CUDA_MEASURE_H
 
@@ -20,25 +20,25 @@
 struct bt_measure_operand {
     const char *data;
     bt_dtype dtype;
-    bt_walk lines, along; /* where a line begins, and, from there, its elements */
+    bt_walk lines, along; /* where a line begins; where its elements are from there */
 };
 
 template <class OP> struct bt_measure {
     bt_tile tile;
     bt_measure_operand in[OP::INPUTS];
     char *outputs[3];
-    bt_dtype given[3]; /* their dtypes */
-    int64_t step;      /* of outputs[0], if EACH: to the next element of a line */
+    bt_dtype given[3]; /* the dtypes of `outputs` */
+    int64_t step;      /* of outputs[0], if EACH: from one element of a line to the next */
     double eps;
-    bt_cuda_record *record; /* and the call's number there */
+    bt_cuda_record *record; /* and the call's site in it */
     int64_t site;
-    typename OP::state *parts; /* [part, line]; NULL: a line is one block's */
+    typename OP::state *parts; /* [part, line]; NULL: each line is within one block */
     int64_t part_count;
 };
 
 template <class OP> struct bt_measure_thread {
     bt_tile_work own;
-    int64_t start[OP::INPUTS]; /* of its line */
+    int64_t start[OP::INPUTS]; /* the start of its line */
 };
 
 /* ---- on the device ---- */
@@ -53,7 +53,7 @@ template <class OP> static inline __device__ bt_measure_thread<OP> bt_measure_me
     return me;
 }
 
-/* visit(i, x) for the elements i of the thread, x being those of the first N operands. */
+/* Calls visit(i, x) for the thread's elements i; x has element i of the first N operands. */
 template <int N, class OP, class F>
 static inline __device__ void bt_measure_each(const bt_measure<OP> &a, const bt_measure_thread<OP> &me, F visit)
 {
@@ -80,7 +80,7 @@ static inline __device__ void bt_measure_each(const bt_measure<OP> &a, const bt_
     }
 }
 
-/* Of operand n, which has one element for a line. */
+/* The value of operand n, which has one element per line. */
 template <class OP>
 static inline __device__ typename OP::number bt_measure_line(const bt_measure<OP> &a, const bt_measure_thread<OP> &me,
                                                              int n)
@@ -125,7 +125,7 @@ template <class OP> static __global__ void bt_measure_together(const bt_measure<
     bt_measure_finish<OP>(a, me, bt_tile_join<OP>(a.tile, room, mine));
 }
 
-/* ---- on the host: with the operands and outputs of the call that a record's op has ---- */
+/* ---- on the host: the call has the operands and outputs of the record's op ---- */
 
 template <class OP> static inline size_t bt_measure_scratch(const bt_measure<OP> &a)
 {

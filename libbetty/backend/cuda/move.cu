@@ -1,10 +1,10 @@
-/* backend/cuda/move.cu: what only moves values: copy, pad, concat. Looks with any strides are no work of the device
- * (compile/lower.c). Each input is a piece of the output; where its innermost axis is not the one along which it lies
- * in memory, it is turned in shared memory, so that both are gone through along themselves. */
+/* backend/cuda/move.cu: ops that only move values: copy, pad, concat. Views with any strides need no work on the device
+ * (compile/lower.c). Each input is a piece of the output. If an input is contiguous along another axis than its
+ * innermost one, it is transposed in shared memory, so that both sides are accessed along contiguous memory. */
 #include "backend/cuda/lines.h"
 #include "backend/cuda/move.h"
 
-/* Where element i of an input goes: runs of so many lie in the output `step` apart, the first at `first`. */
+/* Where element i of an input goes in the output: runs of `run` elements, `step` apart, the first at `first`. */
 typedef struct place {
     int64_t first, run, step;
 } place;
@@ -43,7 +43,7 @@ static __global__ void move_stored(const piece p)
     }
 }
 
-/* ---- squares that are turned ---- */
+/* ---- transposed squares ---- */
 
 enum { SIDE = 32, LEAST = 16 };
 
@@ -54,7 +54,7 @@ typedef struct turn { /* axis `along` has stride 1 in the input, the last one in
     int64_t squares;
 } turn;
 
-/* Of the axes but those two: where they stand in the input, and in the output. */
+/* The offsets along the axes other than those two, in the input and in the output. */
 static inline __device__ void outside(const turn &t, int64_t number, int64_t *from, int64_t *to)
 {
     const bt_lines<1> &lines = t.p.lines;
@@ -96,7 +96,7 @@ template <class T> static __global__ void turn_squares(const turn t)
     }
 }
 
-/* Whether it pays; then t says how. */
+/* Whether transposing pays; if so, t says how. */
 static bool turns(const piece *p, turn *t)
 {
     const bt_lines<1> *lines = &p->lines;

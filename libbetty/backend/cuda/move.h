@@ -1,4 +1,4 @@
-/* backend/cuda/move.h: what only moves values. */
+/* backend/cuda/move.h: kernels that only move values. */
 #ifndef BT_CUDA_MOVE_H
 #define BT_CUDA_MOVE_H
 
@@ -8,11 +8,11 @@
 extern "C" {
 #endif
 
-/* Puts a copy of `from` at `to`, row-major, in another dtype where one of the two is stored in 16 bits; from the device
- * or to it. */
+/* Copies `from` to `to` in row-major order, from the device or to it. The dtype may differ if one of the two has 16
+ * bits. */
 bt_status bt_cuda_copy_of(const bt_call *call, const bt_view *from, char *to, bt_dtype dtype);
 
-/* The view goes into the output, row-major, from place `from` of the axis on. */
+/* Copies the view into the output in row-major order, starting at place `from` of the axis. */
 bt_status bt_cuda_place(const bt_call *call, const bt_view *view, int64_t axis, int64_t from);
 
 #ifdef __cplusplus

@@ -1,4 +1,4 @@
-/* backend/cuda/pick.cu: the largest, or the smallest, of what each rank has, with the CPU's bits: NCCL's own leaves out
+/* backend/cuda/pick.cu: the largest or smallest of the ranks' values, with the CPU's bits. NCCL's own reduction ignores
  * NaN. */
 extern "C" {
 #include "backend/cuda/pick.h"

@@ -1,11 +1,11 @@
-/* backend/cuda/pool.cu: pooling and resampling of images. Adjoints gather: a pixel asks which windows have it, so that
- * each sum has one thread and one order. In f32 with the CPU's bits. */
+/* backend/cuda/pool.cu: pooling and resampling of images. Adjoints gather: each pixel finds the windows that contain
+ * it, so that each sum has one thread and one order. f32 has the CPU's bits. */
 #include "backend/cuda/columns.h"
 #include "backend/cuda/lines.h"
 #include "backend/cuda/stored.h"
 #include "ops/windows.h"
 
-/* [n, h, w, c], anywhere. */
+/* [n, h, w, c], with any strides. */
 struct images {
     const char *data;
     bt_dtype dtype;
@@ -24,7 +24,7 @@ struct pixel {
     int64_t n, h, w, c;
 };
 
-/* Of the element-th of dense images. */
+/* The place of an element of dense images. */
 static __device__ inline pixel pixel_of(const images &x, int64_t element)
 {
     pixel p;
@@ -49,7 +49,7 @@ struct window_args {
     bt_window_attr attr;
     images in, out; /* out: dense, its data in `result` */
     char *result, *index;
-    bt_tiling tile; /* of channels, where a block has one window */
+    bt_tiling tile; /* of channels, if a block has one window */
 };
 
 static window_args window_args_of(const bt_call *call)
@@ -75,7 +75,7 @@ static __device__ inline window window_of(const window_args &a, int64_t h, int64
     return at;
 }
 
-/* Of each pixel of a range along one axis. */
+/* The share of each pixel of a range along one axis. */
 static __device__ inline double share_of(const window_args &a, int64_t from, int64_t to)
 {
     return a.attr.average ? 1 / (double)(to - from) : 1;
@@ -139,7 +139,7 @@ template <int D> static bt_status start_sum(const bt_call *call)
                                        BT_CUDA_THREADS, a);
 }
 
-/* The outputs whose windows have the pixel: from <= o < to. */
+/* The outputs whose windows contain the pixel: from <= o < to. */
 static __device__ inline void users_of(const bt_window_attr &attr, int axis, int64_t at, int64_t *from, int64_t *to)
 {
     const bt_window_axis &a = attr.axis[axis];
@@ -217,13 +217,13 @@ static bt_status window_max(const bt_call *call) { return BT_STORED(bt_stored(ca
 /* ---- by index ---- */
 
 struct index_args {
-    images large, small, index; /* large, of pixels, or small is dense and the result */
+    images large, small, index; /* large (pixels) or small is dense and the result */
     char *result;
     bt_dtype dtype;
     bt_cuda_record *record;
     int64_t site;
     bt_tiling tile;
-    int64_t pixels, each, stripes; /* of an image; of them a thread's; blocks for an image */
+    int64_t pixels, each, stripes; /* per image; pixels per thread; blocks per image */
 };
 
 static bt_status index_args_of(const bt_call *call, const bt_view *large, const bt_view *small, index_args *a)
@@ -269,7 +269,7 @@ template <int D> static bt_status start_gather(const bt_call *call)
     return bt_cuda_each<index_args>(call, gather_pixels<D>, count_of(a.index), a);
 }
 
-/* Which outputs name a pixel of a block's: from the first to the last. */
+/* The first and the last output that name one of a block's pixels. */
 struct span {
     int64_t first, last;
     static __device__ span joined(const span &a, const span &b)
@@ -278,11 +278,11 @@ struct span {
     }
 };
 
-/* Of so many pixels a thread has the sums, in shared memory. */
+/* How many pixels a thread sums in shared memory. */
 template <class T> const int MOST_EACH = 128 / (int)sizeof(T);
 
-/* A block: a stripe of pixels of some channels of an image. Each thread has some pixels of one channel, and looks at
- * the outputs in their order, from the first that names one of the block's pixels to the last. */
+/* A block: a stripe of pixels of some channels of an image. Each thread has some pixels of one channel, and reads the
+ * outputs in order, from the first that names one of the block's pixels to the last. */
 template <int D> static __global__ void scatter_pixels(const index_args a)
 {
     typedef typename bt_computed<D>::T T;
@@ -325,7 +325,7 @@ template <int D> static bt_status start_scatter(const bt_call *call)
     a.each = bt_over(a.pixels, a.tile.lanes);
     a.each = a.each < 1 ? 1 : a.each < most ? a.each : most;
     a.stripes = bt_over(a.pixels, a.tile.lanes * a.each);
-    a.stripes = a.stripes < 1 ? 1 : a.stripes; /* without pixels indices are still looked at */
+    a.stripes = a.stripes < 1 ? 1 : a.stripes; /* without pixels the indices are still checked */
     return bt_cuda_launch<index_args>(call, scatter_pixels<D>, a.large.n * a.tile.tiles * a.stripes, BT_CUDA_THREADS,
                                       a);
 }
@@ -364,7 +364,7 @@ template <int D> static __global__ void resample_forward(const resample_args a)
     }
 }
 
-/* At least the outputs that are made of `at`: from <= o < to. */
+/* A range from <= o < to that contains all outputs computed from `at`. */
 static __device__ inline void made_of(const bt_resample_attr &attr, int64_t at, int64_t *from, int64_t *to)
 {
     const double scale = (double)attr.to / (double)attr.from;

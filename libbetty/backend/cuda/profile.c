@@ -1,4 +1,4 @@
-/* backend/cuda/profile.c: a card that is not there, by the name of a built-in description or by a file. */
+/* backend/cuda/profile.c: selects a card that is not present, by the name of a built-in description or by a file. */
 #include "backend/cuda/profile.h"
 
 #include "runtime/backend.h"

@@ -1,20 +1,20 @@
-/* backend/cuda/profile.h: which card plans are made for. */
+/* backend/cuda/profile.h: the card that plans are made for. */
 #ifndef BT_CUDA_PROFILE_H
 #define BT_CUDA_PROFILE_H
 
 #include "runtime/card.h"
 
-/* The built-in ones, made by the build of profiles/NAME.json; ends with a record without a name. */
+/* The built-in profiles, which the build makes from profiles/NAME.json; the last record has no name. */
 typedef struct bt_cuda_built_in {
     const char *name, *text;
 } bt_cuda_built_in;
 extern const bt_cuda_built_in bt_cuda_profiles[];
 
-/* What bt_cuda_profile was told. Else NULL where a device answers, which is asked itself, and the first built-in one
- * where none does. NULL after an error, too. *which: a number of its own for each. */
+/* The card given to bt_cuda_profile; otherwise NULL if there is a device, which is then queried itself, or the first
+ * built-in profile if there is none. Also NULL after an error. *which: a number that identifies the card. */
 const bt_card *bt_cuda_planned_card(bool device, int *which);
 
-/* convolution_plan.c: whether cuDNN, if there is one, takes the description; `from` stands for it in the error. */
+/* convolution_plan.c: whether cuDNN, if there is one, accepts the description; `from` names it in the error. */
 bt_status bt_cuda_card_known(const char *from, const bt_card *card);
 
 #endif

@@ -1,4 +1,4 @@
-/* backend/cuda/queue.c: a device's memory, and its work in order: one stream, and events that stand for marks. */
+/* backend/cuda/queue.c: a device's memory and its work in order: one stream, and events for marks. */
 #include "backend/cuda/cuda.h"
 
 #include "backend/cpu/reference.h"
@@ -20,7 +20,7 @@ bt_status bt_cuda_try(cudaError_t error, const char *what)
 
 /* ---- life ---- */
 
-/* BETTY_CUDA=sync: each call is waited for, so that an error of the device names it. */
+/* BETTY_CUDA=sync: waits for each call, so that an error of the device names the call. */
 static bool is_sync(void)
 {
     const char *mode = getenv("BETTY_CUDA");
@@ -50,7 +50,7 @@ static void cuda_close(void *queue)
     bt_free(q);
 }
 
-/* On their way they lie where the record will. */
+/* Sends them from the record's pinned memory, which is not in use yet. */
 static bt_status set_ones(bt_cuda_queue *q)
 {
     const bt_cuda_ones ones = {1, 1};
@@ -63,7 +63,7 @@ static bt_status set_ones(bt_cuda_queue *q)
     return bt_cuda_try(cudaStreamSynchronize(q->stream), "waiting");
 }
 
-/* A device that cannot say has nothing taken. */
+/* 0 if the device cannot say. */
 static size_t bytes_taken(void)
 {
     size_t free = 0, total = 0;
@@ -142,7 +142,7 @@ static void cuda_unpin(void *memory) { cudaFreeHost(memory); }
 
 /* ---- failures ---- */
 
-/* The call's site, and its number from 1 on. */
+/* Keeps the call's site; returns its number, counted from 1. */
 static int64_t watch(bt_cuda_queue *queue, const bt_call *call, const bt_cuda_site *site)
 {
     int64_t number = bt_map_get(&queue->site_of, call->in);
@@ -197,7 +197,7 @@ static bt_device_failure taken(bt_cuda_queue *q)
 
 /* ---- waiting ---- */
 
-/* Until the event has come. With ranks it may be another one that has to do its part for that, and is gone. */
+/* Waits for the event. With ranks, it may depend on another rank that is gone, so the ranks are checked meanwhile. */
 static cudaError_t await(const bt_cuda_queue *q, cudaEvent_t event)
 {
     enum { TURNS = 2000 };
@@ -214,7 +214,7 @@ static cudaError_t await(const bt_cuda_queue *q, cudaEvent_t event)
     return error;
 }
 
-/* What ranks have failed of is told before what the device then says. */
+/* A failure of the ranks is reported before the device's error that follows from it. */
 static bt_status wait_until(const bt_cuda_queue *q, cudaEvent_t event, const char *what)
 {
     const cudaError_t error = await(q, event);
@@ -259,11 +259,11 @@ static int64_t cuda_mark(void *queue)
     bt_cuda_queue *q = queue;
     if (!q->fresh)
         return q->marks;
-    if (q->apart.given) /* a run has failed before it came to its end */
+    if (q->apart.given) /* a run failed before its end */
         (void)bt_cuda_await(q, 0);
     q->marks++;
     q->fresh = false;
-    /* An event that cannot be recorded has failed before; waiting says so. */
+    /* If the event cannot be recorded, something failed before; waiting reports it. */
     (void)cudaEventRecord(q->events[q->marks % BT_CUDA_MARKS], q->stream);
     return q->marks;
 }
@@ -312,7 +312,7 @@ static bt_device_failure cuda_wait(void *queue, int64_t mark)
     return taken(q);
 }
 
-/* ---- what is launched again, as a graph ---- */
+/* ---- graphs: work that is launched again ---- */
 
 static bt_status cuda_record(void *queue)
 {

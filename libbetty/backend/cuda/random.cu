@@ -1,6 +1,6 @@
 /* backend/cuda/random.cu: uniform, normal, dropout and stochastic rounding. Each element is a pure function of its
- * number (ops/random.h), by which a thread computes it, and its block of Philox with it: that takes less time than
- * memory does. In f32 with the CPU's bits; in f64 normal numbers have the device's logarithm and cosine. */
+ * number (ops/random.h). A thread computes its element with the whole block of Philox, which takes less time than
+ * memory does. f32 has the CPU's bits; in f64, normal numbers use the device's logarithm and cosine. */
 #include "backend/cuda/lines.h"
 #include "backend/random.h"
 
@@ -9,7 +9,7 @@ extern "C" {
 }
 
 typedef struct stream {
-    uint64_t key, first; /* first: of the whole's elements, that of element 0 here */
+    uint64_t key, first; /* first: element 0 is this element of the whole array */
     uint32_t site;
     bt_view record;
     char *out;
@@ -17,7 +17,7 @@ typedef struct stream {
     int64_t n;
 } stream;
 
-typedef struct filter { /* what becomes of each number of x */
+typedef struct filter { /* what is done to each number of x */
     stream random;
     bt_lines<1> x;
     double probability;
@@ -25,7 +25,7 @@ typedef struct filter { /* what becomes of each number of x */
 
 static inline __device__ int64_t record_of(const stream &s) { return bt_get_at<int64_t>(s.record, 0); }
 
-/* By comparisons: what is indexed by a number that is not known before stands in memory. */
+/* Selects by comparisons: an array indexed by a run-time number would be in memory. */
 static inline __device__ uint32_t word(const stream &s, int64_t record, uint64_t e)
 {
     const bt_philox block = bt_random_word(s.key, s.site, record, e / 4);
@@ -147,7 +147,7 @@ static bt_status stochastic_round(const bt_call *call)
     return bt_cuda_each<filter>(call, round_kernel, s.n, f);
 }
 
-/* None of it is stored in 16 bits: u is one of the result's dtype. */
+/* Without 16-bit dtypes: u has the result's dtype. */
 #define RANDOM(op_name)                                                                                                \
     {                                                                                                                  \
         .op = &bt_op_##op_name, .name = #op_name ".cuda", .launch = op_name                                            \

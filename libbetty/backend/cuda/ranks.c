@@ -1,4 +1,4 @@
-/* backend/cuda/ranks.c: a communicator of NCCL: how it begins, how it ends, and what has become of the other ranks. */
+/* backend/cuda/ranks.c: a communicator of NCCL: how it begins and ends, and whether the other ranks are alive. */
 #include "backend/cuda/ranks.h"
 
 #include "base/hash.h"
@@ -9,7 +9,7 @@ struct bt_cuda_ranks {
     const bt_nccl *nccl;
     const bt_transport *transport;
     ncclComm_t comm;
-    bt_failure failure; /* why it is NULL */
+    bt_failure failure; /* why comm is NULL */
 };
 
 static bt_status nccl_failed(const bt_nccl *nccl, const bt_transport *t, ncclResult_t result, const char *what)
@@ -19,14 +19,14 @@ static bt_status nccl_failed(const bt_nccl *nccl, const bt_transport *t, ncclRes
                    nccl->error_string(result), last && *last ? ": " : "", last ? last : "");
 }
 
-/* Sums whose order does not change from run to run, unless somebody has said otherwise. */
+/* Makes the order of sums the same in every run, unless the user has set these variables. */
 static void be_deterministic(void)
 {
     setenv("NCCL_ALGO", "Ring", 0);
     setenv("NCCL_NVLS_ENABLE", "0", 0);
 }
 
-/* Rank 0 makes the number by which all find each other. */
+/* Rank 0 makes the id by which the ranks find each other. */
 static bt_status begin(bt_cuda_ranks *r, bt_transport *t)
 {
     ncclUniqueId own, *all = bt_alloc_array((size_t)t->ranks, sizeof *all);
@@ -62,7 +62,7 @@ bt_status bt_cuda_join(void *queue, bt_transport *transport)
 
 static bool is_alone(const bt_cuda_ranks *r) { return r->transport->failed && r->transport->failed(r->transport); }
 
-/* An end that all come to takes part of all; without the others, it does not wait for them. */
+/* The regular end needs all ranks; if the others are missing, abort does not wait for them. */
 void bt_cuda_ranks_free(bt_cuda_ranks *r)
 {
     if (!r)

@@ -1,7 +1,7 @@
 /* backend/cuda/reduce.cu: sum, max, argmax, norm_square. Floating numbers are added in double precision. */
 #include "backend/cuda/measure.h"
 
-/* ---- what comes of numbers: `none` of no numbers, `take` of one, `join` of two that came before and after ---- */
+/* ---- reductions: `none` of no numbers, `take` of one, `join` of an earlier and a later part ---- */
 
 struct sum_floats {
     typedef double number, state;
@@ -31,7 +31,7 @@ struct squares {
 static __device__ inline double least(double) { return -__builtin_inf(); }
 static __device__ inline int64_t least(int64_t) { return INT64_MIN; }
 
-/* NaN is larger than all else. */
+/* NaN is larger than any number. */
 static __device__ inline bool is_larger(double a, double b) { return a > b || (a != a && b == b); }
 static __device__ inline bool is_larger(int64_t a, int64_t b) { return a > b; }
 
@@ -48,7 +48,7 @@ template <class T> struct found {
     int64_t place;
 };
 
-template <class T> struct place_of_largest { /* the first of several */
+template <class T> struct place_of_largest { /* the first among equals */
     typedef T number;
     typedef found<T> state;
     static __device__ state none() { return {least(T()), 0}; }
@@ -56,7 +56,7 @@ template <class T> struct place_of_largest { /* the first of several */
     static __device__ state join(const state &a, const state &b)
     {
         const bool level = !is_larger(a.value, b.value) && !is_larger(b.value, a.value);
-        const bool second = is_larger(b.value, a.value) || (level && b.place < a.place); /* lanes take turns */
+        const bool second = is_larger(b.value, a.value) || (level && b.place < a.place); /* lanes are interleaved */
         return {second ? b.value : a.value, second ? b.place : a.place};
     }
     static __device__ int64_t give(const state &x, bt_dtype) { return x.place; }

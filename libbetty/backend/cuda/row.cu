@@ -1,11 +1,12 @@
-/* backend/cuda/row.cu: softmax, cross-entropy, layer_norm, and their derivatives: something is measured of each line,
- * from which its elements follow. These are computed in f32, with the CPU's exponential, or in f64; sums in f64. */
+/* backend/cuda/row.cu: softmax, cross-entropy, layer_norm, and their derivatives: each measures something over a line,
+ * and computes the line's elements from it. Elements are computed in f32, with the CPU's exponential, or in f64; sums
+ * in f64. */
 #include "backend/cuda/measure.h"
 
 static __device__ inline float power(float x) { return bt_exp_f32(x); }
 static __device__ inline double power(double x) { return exp(x); }
 
-struct larger { /* NaN is larger than all else */
+struct larger { /* NaN is larger than any number */
     static __device__ double join(double a, double b) { return b > a || b != b ? b : a; }
 };
 
@@ -13,7 +14,7 @@ struct added {
     static __device__ double join(double a, double b) { return a + b; }
 };
 
-/* ---- operands: with an element for each of a line's; with one for the line; with those that all lines have ---- */
+/* ---- operands: with one element per element of a line; with one per line; with elements that all lines share ---- */
 
 static bt_measure_operand alike(const bt_view *x, int64_t axis)
 {
@@ -31,14 +32,14 @@ static bt_measure_operand of_all(const bt_view *x)
     return {x->data, x->dtype, bt_walk_of(x, 0), bt_walk_of(x, ~UINT32_C(0))};
 }
 
-/* How the threads lie, by operand 0. */
+/* The arrangement of threads, by operand 0. */
 static bt_tile tile_of(const bt_measure_operand &x)
 {
     const int64_t next = bt_walk_step(x.lines), step = bt_walk_step(x.along);
     return bt_tile_cut(x.lines.n, x.along.n, step > 1 && next < step);
 }
 
-/* Lines of x along the axis; none where they have no elements. */
+/* Lines of x along the axis; none if they have no elements. */
 template <class OP> static bt_measure<OP> lines_of(const bt_view *x, int64_t axis)
 {
     bt_measure<OP> a = {};
@@ -61,7 +62,7 @@ template <class OP> static bt_measure<OP> rows_of(const bt_call *call)
     return lines_of<OP>(&call->in[0], call->in[0].rank - 1);
 }
 
-/* ---- the largest element of a line, and the sum of the exponentials of what lies below it ---- */
+/* ---- the largest element of a line, and the sum of the exponentials of all elements minus the largest ---- */
 
 template <class T> struct peak {
     T most;
@@ -75,7 +76,7 @@ template <class T> struct peaks {
 
     static __device__ state none() { return {-(T)__builtin_inf(), 0}; }
 
-    /* A piece of -infinity alone counts for nothing beside others. */
+    /* A piece of only -infinity adds nothing to others. */
     static __device__ double below(const state &x, double top)
     {
         return x.most == -(T)__builtin_inf() ? 0 : x.sum * exp((double)x.most - top);
@@ -116,7 +117,7 @@ template <class T> struct log_softmax : peaks<T> {
     static __device__ T give(const told &line, int64_t, const T *x) { return x[0] - line.most - line.shift; }
 };
 
-/* Operand 1. */
+/* The label, operand 1. */
 static __device__ inline int64_t label_of(const auto &a, const auto &me)
 {
     const int64_t label = bt_load<int64_t>(a.in[1].dtype, a.in[1].data, me.start[1]);
@@ -193,7 +194,7 @@ template <class T> struct softmax_grad {
 
 /* ---- layer_norm: operands x, scale, shift ---- */
 
-struct moments { /* of n elements: their mean, and the squares of their distances from it */
+struct moments { /* of n elements: their mean, and the sum of squared distances from it */
     double mean, squares, n;
 };
 
@@ -203,7 +204,7 @@ template <class T> struct layer_norm {
     typedef double room;
     typedef moments state;
     struct told {
-        double mean; /* where elements are nearly alike, their differences need all of it */
+        double mean; /* double: differences of nearly equal elements need all its digits */
         T deviation, factor;
     };
     static bt_measure<layer_norm> plan(const bt_call *call)
@@ -296,7 +297,7 @@ template <class T> struct layer_norm_grad {
     static __device__ void leave(const auto &, int64_t, const told &) {}
 };
 
-/* A line is a column here: its elements are those of all rows. */
+/* Here a line is a column: its elements are from all rows. */
 template <class T> struct layer_norm_dot {
     enum { INPUTS = 4, EACH = 0 };
     typedef T number;
@@ -343,7 +344,7 @@ template <template <class> class OP> static bt_status launch(const bt_call *call
                          : bt_measure_launch(call, OP<float>::plan(call));
 }
 
-/* With labels, operand 1. */
+/* For ops with labels, operand 1. */
 template <class OP> static bt_status watched(const bt_call *call)
 {
     bt_cuda_queue *queue = (bt_cuda_queue *)call->queue;

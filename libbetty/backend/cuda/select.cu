@@ -5,7 +5,7 @@ extern "C" {
 #include "base/bounded.h"
 }
 
-/* ---- where: values of one dtype are only moved, so their size is all that counts ---- */
+/* ---- where: values of one dtype are only moved, so only their size matters ---- */
 
 template <class T> static __global__ void choose(const bt_lines<3> lines)
 {
@@ -18,7 +18,7 @@ template <class T> static __global__ void choose(const bt_lines<3> lines)
     }
 }
 
-/* Some are stored in 16 bits. */
+/* Some operands have 16 bits. */
 static __global__ void choose_stored(const bt_lines<3> lines)
 {
     BT_CUDA_EACH(i, lines.n)
@@ -75,7 +75,7 @@ template <class T> static inline __device__ void put(bt_dtype dtype, char *data,
     }
 }
 
-/* Where the other integer is narrower, its lower bits. */
+/* A narrower integer gets the lower bits. */
 template <> inline __device__ void put<int64_t>(bt_dtype dtype, char *data, int64_t at, int64_t x)
 {
     if (dtype == BT_BOOL)

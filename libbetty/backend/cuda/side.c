@@ -1,4 +1,4 @@
-/* backend/cuda/side.c: a stream beside that of a queue, and the events by which the two wait for each other. */
+/* backend/cuda/side.c: a stream beside a queue's own, and the events with which the two wait for each other. */
 #include "backend/cuda/cuda.h"
 
 static bt_status new_event(cudaEvent_t *event)

@@ -1,13 +1,13 @@
 /* backend/cuda/sort.cu: argsort, and put_along, which adds in the order of the sorted places. Each block sorts a run of
- * elements in shared memory; then neighbouring runs are merged, each element looking for its place in the other run,
- * until a line is one. An element is sorted with its place in the line, so that no two are equal. */
+ * elements in shared memory. Then adjacent runs are merged, until a line is one run: each element searches for its
+ * place in the other run. Elements are sorted together with their places in the line, so that no two are equal. */
 #include "backend/cuda/walk.h"
 
-const int RUN = 1024; /* elements of a block */
+const int RUN = 1024; /* elements per block */
 
-/* ---- what is sorted: a key, and at ties the place ---- */
+/* ---- entries: a key and, for ties, the place ---- */
 
-typedef uint64_t narrow; /* a key of 32 bits, and below it the place */
+typedef uint64_t narrow; /* a key of 32 bits above the place */
 
 struct wide {
     uint64_t key;
@@ -27,7 +27,7 @@ static __device__ inline int64_t place_of(const wide &x) { return x.place; }
 static __device__ inline uint64_t key_of(narrow x) { return x >> 32; }
 static __device__ inline uint64_t key_of(const wide &x) { return x.key; }
 
-/* Unsigned numbers that are as much larger as the elements are: NaN above all, -0 as 0. */
+/* Maps elements to unsigned keys with the same order: NaN above all, -0 as 0. */
 static __device__ inline uint64_t ordered(narrow, bt_dtype dtype, const char *data, int64_t at)
 {
     const uint32_t top = UINT32_C(1) << 31;
@@ -49,10 +49,10 @@ static __device__ inline uint64_t ordered(wide, bt_dtype dtype, const char *data
     return x != x ? UINT64_MAX : bits & top ? ~bits : bits | top;
 }
 
-/* ---- runs: all but the last of a line are full; of each the first `keep` elements are kept ---- */
+/* ---- runs: all but the last of a line are full; each keeps its first `keep` elements ---- */
 
 struct runs {
-    int64_t span, number, room, line; /* elements that went into one; of a line; kept of one; kept of a line */
+    int64_t span, number, room, line; /* elements sorted into one; runs of a line; elements kept of a run; of a line */
 };
 
 static inline runs runs_of(int64_t n, int64_t keep, int64_t span)
@@ -75,24 +75,24 @@ static inline __device__ int64_t length_of(const runs &r, int64_t run)
 /* ---- sorting ---- */
 
 template <class E> struct sorting {
-    const char *data; /* what is sorted by: numbers, or places */
+    const char *data; /* the numbers or places to sort by */
     bt_dtype dtype;
     bool descending;
     bt_walk lines, along;
-    int64_t step; /* of the same shape, dense: from one element of a line to the next */
-    int64_t size; /* places: they are below it; numbers: -1 */
-    int64_t keep; /* of a line, the first */
+    int64_t step; /* in a dense array of this shape: from one element of a line to the next */
+    int64_t size; /* for places: their limit; for numbers: -1 */
+    int64_t keep; /* how many of a line are kept, the first */
     bt_cuda_record *record;
     int64_t site;
-    int64_t padded, together; /* of a block: what a run has room for, and how many there are */
+    int64_t padded, together; /* per block: the room of a run; the number of runs */
     bool across;              /* adjacent threads have adjacent lines */
-    runs from, to;            /* a kernel makes `to` of `from` */
+    runs from, to;            /* a kernel turns `from` into `to` */
     const E *source;
     E *target;
-    int32_t *given; /* instead of the target, once a line is one run: the places */
+    int32_t *given; /* once a line is one run, its places go here, not to the target */
 };
 
-/* Element `rank` of a run. */
+/* Stores element `rank` of a run. */
 template <class E>
 static __device__ inline void leave(const sorting<E> &s, int64_t line, int64_t run, int64_t rank, const E &x)
 {
@@ -104,7 +104,7 @@ static __device__ inline void leave(const sorting<E> &s, int64_t line, int64_t r
         s.target[line * s.to.line + run * s.to.room + rank] = x;
 }
 
-/* Of a place that is out of range, which is told, the size: a key that no place has. */
+/* The key of element i. A place out of range is recorded as a failure and gets `size`, a key that no place has. */
 template <class E> static __device__ inline uint64_t key_at(const sorting<E> &s, int64_t line, int64_t i)
 {
     const int64_t at = bt_walk_at(s.lines, line) + bt_walk_at(s.along, i);
@@ -115,13 +115,13 @@ template <class E> static __device__ inline uint64_t key_at(const sorting<E> &s,
     return (uint64_t)(place == bt_cuda_index(s.record, s.site, element, place, s.size) ? place : s.size);
 }
 
-/* What is behind the end comes last. */
+/* Entries after the end are last. */
 template <class E> static __device__ inline E entry_at(const sorting<E> &s, int64_t line, int64_t i)
 {
     return made<E>(i < s.along.n && line < s.lines.n ? key_at(s, line, i) : UINT64_MAX, i);
 }
 
-/* Batcher's bitonic sorting network ("Sorting Networks and Their Applications", 1968), of each run in the room. */
+/* Sorts each run in the room by Batcher's bitonic sorting network ("Sorting Networks and Their Applications", 1968). */
 template <class E> static __device__ inline void sort_room(E *room, unsigned all, unsigned padded)
 {
     for (unsigned size = 2; size <= padded; size *= 2)
@@ -178,7 +178,7 @@ template <class E> static __global__ void merge_runs(const sorting<E> s)
 
 /* ---- on the host ---- */
 
-struct attributes { /* of argsort, and of put_along: all elements are kept, for others to read */
+struct attributes { /* of argsort or put_along; put_along keeps all elements, for its next kernel */
     int64_t axis, keep, size;
     bool descending;
 };
@@ -218,7 +218,7 @@ template <class E> static sorting<E> sorting_of(const bt_call *call)
     return s;
 }
 
-/* Entries of the two buffers between which they go to and fro. */
+/* The sizes, in entries, of the two buffers that merging alternates between. */
 template <class E> static void buffers(const sorting<E> &s, int64_t *first, int64_t *second)
 {
     const bool kept = s.size >= 0;
@@ -234,7 +234,7 @@ template <class E> static size_t scratch_of(const bt_call *call)
     return (size_t)(first + second) * sizeof(E);
 }
 
-/* To `given`, or else to *sorted, in the scratch. */
+/* Sorts into `given` if it is not NULL, else into *sorted, in scratch. */
 template <class E> static bt_status sort(const bt_call *call, sorting<E> s, int32_t *given, const E **sorted)
 {
     int64_t first, second;
@@ -278,8 +278,8 @@ static bt_status argsort(const bt_call *call)
     return has_narrow_keys(call) ? argsort_as<narrow>(call) : argsort_as<wide>(call);
 }
 
-/* ---- put_along: each element of the result is the sum of those with its place, in their order, by one thread; where
- * all have one place, that one adds all of them ---- */
+/* ---- put_along: one thread sums each element of the result from the values with its place, in their order; if all
+ * have one place, one thread adds all of them ---- */
 
 template <class E> struct collecting {
     const E *sorted; /* [line, n] */

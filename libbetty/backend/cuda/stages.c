@@ -1,5 +1,5 @@
-/* backend/cuda/stages.c: what the host sends while the device computes. A stage is filled by the stream of copies once
- * what was in it has gone to its place, which the computing stream does in its order. */
+/* backend/cuda/stages.c: data that the host sends while the device computes. The stream of copies fills a stage once
+ * the computing stream, in its own order, has moved the previous contents to their place. */
 #include "backend/cuda/cuda.h"
 
 bt_status bt_cuda_stages_open(bt_cuda_queue *queue)

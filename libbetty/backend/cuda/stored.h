@@ -1,6 +1,6 @@
-/* backend/cuda/stored.h: kernels that are compiled once for each way in which floating numbers are stored, so that
- * their loops have no question in them. D: BT_F32, BT_BF16 or BT_F16, all computed in f32; or BT_ANY: each operand as
- * it says, computed in f64. */
+/* backend/cuda/stored.h: kernels that are compiled once for each way of storing floating-point numbers, so that their
+ * loops do not branch on the dtype. D: BT_F32, BT_BF16 or BT_F16, all computed in f32; or BT_ANY: each operand has its
+ * own dtype, computed in f64. */
 #ifndef BT_CUDA_STORED_H
 #define BT_CUDA_STORED_H
 
@@ -15,7 +15,7 @@ template <> struct bt_computed<BT_ANY> {
     typedef double T;
 };
 
-/* Element `at`; dtype: where D does not say it. */
+/* Element `at`; dtype is used if D is BT_ANY. */
 template <int D, class T = typename bt_computed<D>::T>
 static inline __device__ T bt_load_as(bt_dtype dtype, const char *data, int64_t at)
 {
@@ -25,7 +25,7 @@ static inline __device__ T bt_load_as(bt_dtype dtype, const char *data, int64_t 
         return bt_load<T>((bt_dtype)D, data, at);
 }
 
-/* How the first `inputs` operands are stored. */
+/* How the first `inputs` operands are stored: their common D, or BT_ANY. */
 static inline int bt_stored(const bt_call *call, int inputs)
 {
     const bt_dtype dtype = call->in[0].dtype;
@@ -35,7 +35,7 @@ static inline int bt_stored(const bt_call *call, int inputs)
     return same ? (int)dtype : BT_ANY;
 }
 
-/* start<D>(arguments), by a call's bt_stored. */
+/* start<D>(arguments), with D from the call's bt_stored. */
 #define BT_STORED(stored, start, ...)                                                                                  \
     ((stored) == BT_F32    ? start<BT_F32>(__VA_ARGS__)                                                                \
      : (stored) == BT_BF16 ? start<BT_BF16>(__VA_ARGS__)                                                               \

@@ -1,4 +1,4 @@
-/* backend/cuda/ticks.c: when the device comes to a place of its stream: events that have times. */
+/* backend/cuda/ticks.c: when the device reaches places of its stream: events with times. */
 #include "backend/cuda/cuda.h"
 
 bt_status bt_cuda_tick(void *queue, int64_t number)

@@ -1,26 +1,27 @@
-/* backend/cuda/tile.h: a block whose threads are shared among some lines: `lanes` threads each, a power of two. What
- * they have found of a line is put together in the order of a tree, by sizes and strides, whatever the card. */
+/* backend/cuda/tile.h: a block whose threads are divided among some lines, with `lanes` threads each, a power of two.
+ * The lanes' results for a line are combined as a tree whose order depends only on sizes and strides, not on the
+ * card. */
 #ifndef BT_CUDA_TILE_H
 #define BT_CUDA_TILE_H
 
 #include "backend/cuda/device.h"
 
 const unsigned BT_TILE_THREADS = 256, BT_TILE_ACROSS = 32;
-const int BT_TILE_AT_ONCE = 4; /* elements of a thread that are under way together */
+const int BT_TILE_AT_ONCE = 4; /* elements that a thread has in flight together */
 
 struct bt_tile {
-    int64_t lines, n;  /* in all; elements of one, of which */
-    int64_t piece;     /* so many are a block's, where there are few lines and they are long */
+    int64_t lines, n;  /* lines in all; elements of a line */
+    int64_t piece;     /* elements of a line per block: fewer than n if lines are few and long */
     int64_t parts;     /* pieces of a line */
-    unsigned lanes;    /* of one line */
-    unsigned together; /* lines of a block */
-    bool across;       /* adjacent threads have adjacent lines, else adjacent elements */
+    unsigned lanes;    /* per line */
+    unsigned together; /* lines per block */
+    bool across;       /* adjacent threads have adjacent lines; otherwise adjacent elements */
 };
 
 /* ---- on the host ---- */
 
 
-/* The least power of two that is not below n, and at most `most`, which is one. */
+/* The smallest power of two >= n, but at most `most`, which is a power of two. */
 static inline unsigned bt_tile_power(int64_t n, unsigned most)
 {
     unsigned power = 1;
@@ -39,7 +40,7 @@ static inline unsigned bt_tile_threads(void)
 
 static inline int64_t bt_tile_groups(const bt_tile &tile) { return bt_over(tile.lines, tile.together); }
 
-/* Of lines of n elements, each of which is one block's. */
+/* For lines of n elements, each within one block. */
 static inline bt_tile bt_tile_whole(int64_t lines, int64_t n, bool across)
 {
     const unsigned threads = bt_tile_threads();
@@ -58,8 +59,8 @@ static inline bt_tile bt_tile_whole(int64_t lines, int64_t n, bool across)
     return tile;
 }
 
-/* Where that would be FEW blocks, and a line has some pieces with EACH elements a thread, lines are cut so that there
- * are about BLOCKS. */
+/* If that would give fewer than FEW blocks, and a line has at least SOME pieces of EACH elements per thread, lines are
+ * cut so that there are about BLOCKS blocks. */
 static inline bt_tile bt_tile_cut(int64_t lines, int64_t n, bool across)
 {
     const int64_t FEW = 256, BLOCKS = 1024, EACH = 16, SOME = 4;
@@ -82,16 +83,16 @@ static inline __device__ unsigned bt_tile_lane(const bt_tile &tile)
     return tile.across ? threadIdx.x / tile.together : threadIdx.x % tile.lanes;
 }
 
-/* Of the block's lines, which one is this thread's. */
+/* The block's line that this thread works on. */
 static inline __device__ unsigned bt_tile_place(const bt_tile &tile)
 {
     return tile.across ? threadIdx.x % tile.together : threadIdx.x / tile.lanes;
 }
 
-/* What a thread has of the call: elements from + lane, from + lane + lanes, ... below `to` of a line. */
+/* A thread's share of the call: elements from + lane, from + lane + lanes, ... below `to` of a line. */
 struct bt_tile_work {
     int64_t line, part, from, to, first;
-    bool real; /* else all lines have been given; it does what another does, and leaves nothing */
+    bool real; /* false: no line is left for it; it repeats another thread's work and stores nothing */
 };
 
 static inline __device__ bt_tile_work bt_tile_own(const bt_tile &tile)
@@ -108,7 +109,7 @@ static inline __device__ bt_tile_work bt_tile_own(const bt_tile &tile)
     return own;
 }
 
-/* What all lanes of a line have, in `room` of BT_TILE_THREADS; each gets it. */
+/* Combines the states of a line's lanes, in `room` of BT_TILE_THREADS; every lane gets the result. */
 template <class F, class S> static __device__ S bt_tile_join(const bt_tile &tile, S *room, const S &own)
 {
     const unsigned lane = bt_tile_lane(tile), step = tile.across ? tile.together : 1;
@@ -124,7 +125,7 @@ template <class F, class S> static __device__ S bt_tile_join(const bt_tile &tile
     return all;
 }
 
-/* Several elements at once, so that one is under way while others are. */
+/* Loads several elements at once, so that their latencies overlap. */
 template <class T, int N>
 static inline __device__ void bt_load_each(bt_dtype dtype, const char *data, const int64_t *at, T *x)
 {

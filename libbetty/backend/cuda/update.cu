@@ -1,5 +1,5 @@
-/* backend/cuda/update.cu: the optimisers' updates, in f32 with the CPU's bits: backend/update.h. Only what is computed
- * of hyperparameters alone, in double precision, may differ by its last bits. */
+/* backend/cuda/update.cu: the optimisers' updates, in f32 with the CPU's bits: backend/update.h. Only values computed
+ * from hyperparameters alone, in double precision, may differ in their last bits. */
 #include "backend/cuda/update.h"
 
 template <int N> struct updating {

@@ -1,5 +1,5 @@
-/* backend/cuda/update.h: what the updates of update.cu and eight.cu have in common: which scalars there are, and what a
- * step does to the numbers x of one element, which are p, g and the states. */
+/* backend/cuda/update.h: shared by the updates of update.cu and eight.cu: the scalars, and a step on the numbers x of
+ * one element, which are p, g and the states. */
 #ifndef BT_CUDA_UPDATE_H
 #define BT_CUDA_UPDATE_H
 
@@ -16,7 +16,7 @@ struct bt_update_numbers { /* in the device's memory */
     int flag; /* nesterov; decoupled */
 };
 
-/* Those of the call: `ok`, and behind it so many. */
+/* The call's numbers: input `ok` and the `given` inputs after it. */
 static inline bt_update_numbers bt_update_numbers_of(const bt_call *call, int ok, int given, int64_t flag)
 {
     bt_update_numbers numbers = {};
@@ -32,7 +32,7 @@ static inline __device__ bool bt_update_ok(const bt_update_numbers &numbers)
     return bt_load<int32_t>(numbers.ok.dtype, numbers.ok.data, 0) != 0;
 }
 
-/* By the first thread of a block, for all of them. */
+/* Run by the first thread of a block for all its threads. */
 template <class U> static inline __device__ void bt_update_prepare(const bt_update_numbers &numbers, double *scalar)
 {
     if (threadIdx.x == 0) {
@@ -76,7 +76,7 @@ struct bt_update_lion { /* lr, beta1, beta2, weight_decay */
     static __device__ inline void prepare(const double *from, int, double *scalar) { bt_lion_scalars(from, scalar); }
 };
 
-/* The same in a type. */
+/* The same for one type. */
 #define BT_UPDATE_OF(name, type, number, scalars, body)                                                                \
     struct bt_update_##name##_##type : bt_update_##name {                                                              \
         typedef number T;                                                                                              \

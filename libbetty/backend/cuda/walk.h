@@ -1,11 +1,11 @@
-/* backend/cuda/walk.h: where the elements of a view lie, some of whose axes are taken as one line. Axes that lie one
- * after the other are joined, so that most have one; divisions are multiplications where numbers have 31 bits. */
+/* backend/cuda/walk.h: the offsets of a view's elements along some of its axes, taken as one line. Adjacent axes are
+ * joined where possible, so that most lines have one; divisions become multiplications if numbers have 31 bits. */
 #ifndef BT_CUDA_WALK_H
 #define BT_CUDA_WALK_H
 
 #include "backend/cuda/device.h"
 
-struct bt_walk { /* in row-major order, or, where it does not matter, the smallest stride last */
+struct bt_walk { /* in row-major order or, if the order does not matter, the smallest stride last */
     int64_t n, dims[BT_MAX_RANK], strides[BT_MAX_RANK];
     uint32_t factor[BT_MAX_RANK], shift[BT_MAX_RANK];
     int rank;
@@ -13,7 +13,7 @@ struct bt_walk { /* in row-major order, or, where it does not matter, the smalle
 
 /* ---- on the host ---- */
 
-/* An axis within those that it has. */
+/* Adds an axis inside those that the walk has. */
 static inline void bt_walk_add(bt_walk *walk, int64_t dim, int64_t stride)
 {
     const int last = walk->rank - 1;
@@ -41,7 +41,7 @@ static inline void bt_walk_divisors(bt_walk *walk)
     }
 }
 
-/* The axes of the mask. */
+/* A walk over the axes of the mask. */
 static inline bt_walk bt_walk_of(const bt_view *x, uint32_t axes)
 {
     bt_walk walk = {};
@@ -53,7 +53,7 @@ static inline bt_walk bt_walk_of(const bt_view *x, uint32_t axes)
     return walk;
 }
 
-/* The same elements, the nearest one after the other. */
+/* The same elements in order of memory. */
 static inline bt_walk bt_walk_nearest(const bt_view *x, uint32_t axes)
 {
     bt_walk walk = {};
@@ -71,12 +71,12 @@ static inline bt_walk bt_walk_nearest(const bt_view *x, uint32_t axes)
     return walk;
 }
 
-/* From one element to the next, but where an axis ends. */
+/* The step from one element to the next, except at the end of an axis. */
 static inline int64_t bt_walk_step(const bt_walk &walk) { return walk.rank ? walk.strides[walk.rank - 1] : 0; }
 
 /* ---- on the device ---- */
 
-/* In elements, of the i-th. */
+/* The offset of element i, in elements. */
 static inline __device__ int64_t bt_walk_at(const bt_walk &walk, int64_t i)
 {
     int64_t at = 0;
