@@ -98,9 +98,8 @@ char *bt_format(const char *format, va_list args);
 
 /* ---- status.c ---- */
 
-void bt_error_context(const char *format, ...)
-    BT_FORMAT(1, 2);             /* puts "TEXT: " before the message, if there is a message */
-bt_status bt_error_status(void); /* status of the first failure; BT_OK if none */
+void bt_error_context(const char *format, ...) BT_FORMAT(1, 2); /* puts "TEXT: " before the message, if there is one */
+bt_status bt_error_status(void);                                /* status of the first failure; BT_OK if none */
 
 /* The first failure, set aside during a clean-up and then restored. */
 typedef struct bt_failure {
