@@ -1,4 +1,4 @@
-/* base/random.c: random numbers and orders on the host. */
+/* base/random.c: random numbers and permutations on the host. */
 #include "base/random.h"
 
 #include "base/base.h"

@@ -86,8 +86,8 @@ void bt_loader_hash(bt_loader *loader, bt_field_hash_fn *visit, void *user);
  * none. Returns the earlier one. */
 const char *bt_data_beside(const char *folder);
 
-/* Whether bt_dataset_open, on this thread, reads only the first image of a folder: the number, size and classes are
- * then known, and every image looks like the first. Returns the earlier setting. */
+/* Sets whether bt_dataset_open, on this thread, reads only the first image of a folder: the number, size and classes
+ * are then known, and every image looks like the first. Returns the earlier setting. */
 bool bt_data_blank(bool blank);
 
 /* Registers a user's data set, which bt_dataset_open tries first. The record must live until it is removed. If several

@@ -7,8 +7,7 @@
 
 enum { BT_MAX_EXAMPLES = INT32_MAX }; /* places are 32-bit, like the field `index` */
 
-/* ---- store.c: the values of one field, with a reference count: shared by views, and by sets read from one file
- * ---- */
+/* ---- store.c: reference-counted values of one field: views share them, and so do sets read from one file ---- */
 
 typedef struct bt_store {
     bt_array array; /* the first axis is that of rows; data comes from bt_alloc */
@@ -20,14 +19,13 @@ typedef struct bt_store {
     size_t map_bytes;
     size_t absent; /* bytes of rows that were not read, because row 0 stands for them */
     bool scaled;   /* bytes that mean x/255 and are delivered as such */
-    bool
-        single; /* scaled, and replaces floats: each is the f32 nearest to x/255, even if delivered as f64 (narrow.c) */
-    char **names; /* of a table's columns, or of the classes 0, 1, ...; from bt_alloc; NULL: none */
+    bool single;   /* scaled bytes in place of floats: each means the f32 nearest to x/255, in f64 too (narrow.c) */
+    char **names;  /* of a table's columns, or of the classes 0, 1, ...; from bt_alloc; NULL: none */
     int64_t name_count;
     int64_t below;         /* for the columns of sparse rows: the number of columns; else 0 */
     int32_t *borders;      /* for the tokens of a text: where each source begins, and the end; NULL: not a text */
     char *note;            /* what a user should know about these values; NULL: nothing */
-    bool told;             /* the note was returned already */
+    bool told;             /* the note has been asked for */
     char *key;             /* identifies the file that it was read from; NULL: not from a file */
     int field;             /* number of the field in that file */
     int64_t owners;        /* reference count; one lock guards it and the list */

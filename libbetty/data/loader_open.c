@@ -52,8 +52,7 @@ static int64_t most_draws(const bt_loader *loader)
             each = bt_feed_examples(f, part) > each ? bt_feed_examples(f, part) : each;
     }
     int64_t of_epoch = loader->per_epoch ? loader->data->count / loader->per_epoch + 1 : 0;
-    return INT64_MAX / (of_epoch > each && !loader->constant ? of_epoch : each) -
-           2; /* the thread works one batch ahead */
+    return INT64_MAX / (of_epoch > each && !loader->constant ? of_epoch : each) - 2; /* the thread is one ahead */
 }
 
 static bt_status open_feeds(bt_loader *loader)

@@ -49,7 +49,7 @@ static bool next_word(const char *text, int64_t length, int64_t *at, const char 
     return *size > 0;
 }
 
-/* One text more has the word. */
+/* Counts one more text that has the word. */
 static bt_status count(bt_words *w, int64_t number, bool new)
 {
     int64_t *in = bt_grow(w->in, &w->in_room, w->all.count, sizeof *in);

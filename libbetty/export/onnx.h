@@ -92,8 +92,7 @@ const char *bt_onnx_size(bt_onnx *model, int64_t fewer, int64_t more);
 const char *bt_onnx_shape(bt_onnx *model, const bt_tensor *x);
 int bt_onnx_dtype(bt_dtype dtype); /* TensorProto.DataType; all floating dtypes become f32 */
 
-void bt_onnx_fail(bt_onnx *model, bt_status status, const char *format, ...)
-    BT_FORMAT(3, 4); /* keeps the first error */
+void bt_onnx_fail(bt_onnx *model, bt_status status, const char *format, ...) BT_FORMAT(3, 4); /* keeps the first */
 /* Fails because the op, or one of its results, has no counterpart in ONNX. `why` is added in parentheses; it may be
  * NULL. */
 void bt_onnx_refuse(bt_onnx *model, const bt_node *node, const char *why);

@@ -135,8 +135,7 @@ static bt_node *node_new(bt_graph *graph, const bt_op *op, const void *attr, siz
     tag.owner = bt_graph_intern(graph, tag.owner);
     tag.level = bt_graph_intern(graph, tag.level);
     tag.path = bt_graph_intern(graph, tag.path);
-    graph->regions =
-        tag.region > graph->regions ? tag.region : graph->regions; /* the node may come from another graph */
+    graph->regions = tag.region > graph->regions ? tag.region : graph->regions; /* from another graph */
     tag.call = bt_graph_intern(graph, tag.call && *tag.call ? tag.call : op->name);
     tag.low = bt_low_kept(tag.low);
     *node = (bt_node){.graph = graph,

@@ -42,7 +42,7 @@ struct bt_tensor {
     int64_t dims[BT_MAX_RANK];
     int batch_axis; /* the axis along which the examples of a batch lie; -1: none */
     bool weak;      /* made from a C number: takes the dtype of the other operand */
-    bool params;    /* made by bt_params: its derivative stands for those of the tensors that it joins */
+    bool params;    /* made by bt_params: differentiating by it means differentiating by the tensors that it joins */
     int64_t id;     /* dense within its graph, in order of creation */
 };
 

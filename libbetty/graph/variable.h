@@ -46,8 +46,7 @@ struct bt_var {
     size_t offset;  /* bytes, within base */
     bt_space space; /* for a root that is BT_RUN or BT_EXTERNAL; all others: BT_SPACE_DEVICE */
     char *data;     /* BT_RUN: set when it is created; BT_PHASE: set by the phase; BT_EXTERNAL: set by the binder */
-    struct bt_queue
-        *queue; /* of the device whose memory holds the data: runtime/queue.h; NULL: the host can reach it */
+    struct bt_queue *queue;     /* of the device that holds data: runtime/queue.h; NULL: the host can reach it */
     struct bt_landing *landing; /* BT_EXTERNAL: the device's copy of its host data: runtime/settle.h; NULL: none */
     struct bt_copies *copies;   /* its copies on several ranks: runtime/copies.h; NULL: only one rank */
     bool mailed;                /* one 8-byte number that only the host sets: a device receives it with the mail */

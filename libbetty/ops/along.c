@@ -6,8 +6,7 @@ static void axis_describe(const void *attr, bt_text *text)
     bt_text_add(text, "axis %lld", (long long)((const bt_axis_attr *)attr)->axis);
 }
 
-/* ---- argsort(x): positions of the first `count` elements in sorted order, BT_I32; equal elements keep their order
- * ---- */
+/* ---- argsort(x): positions of the first `count` elements in sorted order, BT_I32; ties keep their order ---- */
 
 static bt_status argsort_infer(const void *attr, const bt_array *in, bt_array *out)
 {

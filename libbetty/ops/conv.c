@@ -1,11 +1,10 @@
-/* ops/conv.c: convolution, channels last: conv, conv_dx and conv_dw are the three derivatives of one form that is
- * linear in each of x [n, h, w, in], w [kh, kw, in/groups, out] and g [n, oh, ow, out]:
+/* ops/conv.c: convolution, channels last. conv, conv_dx and conv_dw are the derivatives, with respect to g, x and w, of
+ * one form that is linear in each of x [n, h, w, in], w [kh, kw, in/groups, out] and g [n, oh, ow, out]:
  *
- *     sum of x[n, y stride + ky dilation - padding, ..., ci] w[ky, kx, ci, co] g[n, y, ..., co]
+ *   sum of x[n, y stride + ky dilation - padding, ..., ci] w[ky, kx, ci, co] g[n, y, ..., co]
  *
- * over all indices where x has an element and ci, co are of one group: with respect to g, x and w. So a derivative of
- * one of them is one or two of the others, and no order needs anything else. conv_bias is conv that begins its sums
- * with the bias. */
+ * over all indices for which x has an element and ci, co are in the same group. So the derivatives of each op consist
+ * of the other ops, at every order. conv_bias is conv with sums that start from the bias. */
 #include "ops/define.h"
 
 enum { Y, X };

@@ -58,8 +58,7 @@ bool bt_view_same(const void *attr, const bt_view *in, bt_view *out, int64_t *of
 
 /* These return NULL if all is well, else a poison for the builder to return. */
 bt_tensor *bt_operand_missing(const char *op, const bt_tensor *x);
-bt_tensor *bt_operand_axis(const char *op, const bt_tensor *x, int64_t given,
-                           int *axis); /* negative: counted from the end */
+bt_tensor *bt_operand_axis(const char *op, const bt_tensor *x, int64_t given, int *axis); /* negative: from the end */
 
 bool bt_operand_is_number(const bt_tensor *x, double value); /* whether x is a C number equal to `value` */
 
@@ -82,9 +81,8 @@ bt_tensor *bt_stored_like(bt_tensor *y, const bt_tensor *x);
 bt_tensor *bt_build_unary(const bt_op *op, bt_tensor *x, bt_promotion promotion);
 bt_tensor *bt_build_binary(const bt_op *op, bt_tensor *a, bt_tensor *b, bt_promotion promotion);
 
-bt_tensor *bt_reshape_to(bt_tensor *x, int rank, const int64_t *dims); /* x itself if it has this shape */
-bt_tensor *bt_reduce(const bt_op *op, bt_tensor *x, uint32_t axes,
-                     bool keep); /* x itself if there is nothing to reduce */
+bt_tensor *bt_reshape_to(bt_tensor *x, int rank, const int64_t *dims);         /* x itself if it has this shape */
+bt_tensor *bt_reduce(const bt_op *op, bt_tensor *x, uint32_t axes, bool keep); /* x itself if there is nothing to do */
 bt_tensor *bt_sum_axis(bt_tensor *x, int axis, bool keep);
 bt_tensor *bt_along(bt_tensor *x, bt_tensor *like, int axis); /* repeats x, which lacks `axis`, along it */
 

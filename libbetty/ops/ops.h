@@ -128,8 +128,7 @@ typedef struct bt_random_attr { /* uniform, normal (their only input is the reco
     uint32_t site;      /* from the tag */
     uint32_t zero;      /* always 0 */
     double probability; /* dropout: of dropping an element */
-    int64_t
-        first; /* for a part of a whole: number of elements before it, so that its elements keep the whole's numbers */
+    int64_t first;      /* for a part of a whole: number of elements before it; element numbers start here */
 } bt_random_attr;
 /* Inputs: uniform(record I64 []), normal(record), dropout(x, record). Element e uses Philox with counter (e / 4 low 32
  * bits, site, record low, record high) and key (key low, key high). f32: word e % 4. f64: counter e / 2, words 2 (e %
@@ -272,8 +271,7 @@ typedef struct bt_collective_attr {
                          split into `rows` rows; else both 0 */
 } bt_collective_attr;
 int64_t bt_share_first(int64_t rows, int rank, int ranks);
-int64_t bt_collective_first(const bt_collective_attr *attr,
-                            int64_t rank); /* where the rank's part begins along the axis */
+int64_t bt_collective_first(const bt_collective_attr *attr, int64_t rank); /* where its part begins along the axis */
 /* Hash of the op and its attributes except the rank. */
 uint64_t bt_collective_hash(uint64_t seed, const bt_op *op, const bt_collective_attr *attr);
 bool bt_collective_same(const bt_collective_attr *a, const bt_collective_attr *b); /* equal except for the rank */
