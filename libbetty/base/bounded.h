@@ -1,5 +1,5 @@
-/* base/bounded.h: integers of floating numbers. C leaves the conversion of what an integer cannot hold undefined: here
- * it is the nearest bound, and of NaN 0. */
+/* base/bounded.h: conversion of floating numbers to integers. C leaves a conversion undefined if the value does not
+ * fit; here it gives the nearest bound, and 0 for NaN. */
 #ifndef BT_BOUNDED_H
 #define BT_BOUNDED_H
 

@@ -1,5 +1,5 @@
-/* base/cores.c: cores that this process may use: by its affinity, and by the quota of its control groups, which is what
- * a container has. A quota of two and a half cores is two: a third thread would spend its time waiting. */
+/* base/cores.c: the cores that this process may use, by its affinity and by the quota of its control groups, as
+ * containers set it. A quota of two and a half cores counts as two: a third thread would mostly wait. */
 #include "base/cores.h"
 
 #include "base/base.h"
@@ -10,7 +10,7 @@
 
 enum { PATH = 4096 };
 
-/* The first line of a file, as up to two numbers; how many there are. */
+/* Reads up to two numbers from the first line of a file. Returns how many there are. */
 static int read_numbers(const char *folder, const char *name, double numbers[2])
 {
     char path[PATH + 64];
@@ -22,7 +22,7 @@ static int read_numbers(const char *folder, const char *name, double numbers[2])
     return count > 0 ? count : 0;
 }
 
-/* Cores of one group; 0: as many as there are. "max 100000" and a quota of -1 are none. */
+/* The quota of one group in cores; 0: no limit, written as "max 100000" or -1. */
 static double quota_of(const char *folder)
 {
     double numbers[2], period[2];
@@ -33,7 +33,7 @@ static double quota_of(const char *folder)
     return 0;
 }
 
-/* The least of the group's and of those that hold it, up to where they are mounted. */
+/* The smallest quota of the group and its ancestors, up to the mount point. */
 static int least_above(const char *mounted, const char *path, int most)
 {
     char folder[PATH];
@@ -49,7 +49,7 @@ static int least_above(const char *mounted, const char *path, int most)
     return most;
 }
 
-/* "4:cpu,cpuacct:/user" of version 1, "0::/user" of version 2. */
+/* "4:cpu,cpuacct:/user" in version 1, "0::/user" in version 2. */
 static int least_of_line(char *line, const char *mounted, int most)
 {
     char *controllers = strchr(line, ':'), *path = controllers ? strchr(controllers + 1, ':') : NULL;
@@ -63,7 +63,7 @@ static int least_of_line(char *line, const char *mounted, int most)
     size_t length;
     while ((word = bt_word_next(&list, ',', &length)) != NULL)
         if (length == 3 && memcmp(word, "cpu", 3) == 0) {
-            const char *names[] = {"cpu", controllers}; /* the one is a link to the other, if both are there */
+            const char *names[] = {"cpu", controllers}; /* if both exist, one is a link to the other */
             for (int i = 0; i < 2; i++)
                 if ((size_t)snprintf(inside, sizeof inside, "%s/%s", mounted, names[i]) < sizeof inside)
                     most = least_above(inside, path, most);

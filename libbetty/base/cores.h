@@ -2,9 +2,9 @@
 #ifndef BT_CORES_H
 #define BT_CORES_H
 
-/* The whole cores in the least processor quota of the process's control groups, at least 1; `most` where that is less,
- * or there is no quota. groups: the groups, as /proc/self/cgroup lists them; mounted: where they are, /sys/fs/cgroup.
- * Of version 1 and 2; a group counts with all that hold it. */
+/* The smallest processor quota of the process's control groups, in whole cores, at least 1; `most` if that is less or
+ * there is no quota. groups: a list in the format of /proc/self/cgroup; mounted: the mount point, such as
+ * /sys/fs/cgroup. Reads versions 1 and 2; the quotas of a group's ancestors count too. */
 int bt_cores_of_groups(const char *groups, const char *mounted, int most);
 
 #endif

@@ -1,9 +1,9 @@
-/* base/doing.c: what this thread is at. */
+/* base/doing.c: what this thread is doing. */
 #include "base/doing.h"
 
 static _Thread_local bt_doing now = {"", ""};
 
-/* A handler between the two finds no name, never one that does not belong there. */
+/* Ordered so that a handler that interrupts this finds an empty name, never the wrong one. */
 void bt_doing_set(const char *what, const char *whose)
 {
     *(const char *volatile *)&now.whose = "";

@@ -38,7 +38,7 @@ bt_array bt_array_of(bt_dtype dtype, void *data, const int64_t *dims)
     for (; dims && dims[array.rank] != BT_END; array.rank++) {
         if (array.rank == BT_MAX_RANK) {
             bt_fail(BT_ERROR_SHAPE, "BT_ARRAY: more than %d sizes were given", BT_MAX_RANK);
-            array.rank = -1; /* which no call takes for a shape */
+            array.rank = -1; /* which no call accepts as a shape */
             return array;
         }
         array.dims[array.rank] = dims[array.rank];
@@ -88,7 +88,7 @@ static char *put_number(char *at, int64_t number)
     return at;
 }
 
-/* By hand, for checks make such texts before they know whether there is a fault. */
+/* Written by hand for speed: checks build such texts before they know whether there is an error. */
 const char *bt_shape_text(char *buffer, int rank, const int64_t *dims)
 {
     char *at = buffer;

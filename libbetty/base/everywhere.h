@@ -1,4 +1,4 @@
-/* base/everywhere.h: what is computed alike on the host and on a device. */
+/* base/everywhere.h: marks functions that are compiled for both the host and a device. */
 #ifndef BT_EVERYWHERE_H
 #define BT_EVERYWHERE_H
 

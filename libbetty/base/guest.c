@@ -1,4 +1,4 @@
-/* base/guest.c: which code of the user's runs on this thread. */
+/* base/guest.c: the user's code that runs on this thread. */
 #include "base/base.h"
 
 static _Thread_local bt_guest now;

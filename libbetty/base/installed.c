@@ -1,4 +1,4 @@
-/* base/installed.c: what lies beside the program or the library that this code is part of, wherever it was put. */
+/* base/installed.c: finds a folder installed beside the running program or the library, wherever they were put. */
 #include "base/base.h"
 
 #include <dlfcn.h>
@@ -8,7 +8,7 @@
 
 enum { PATH = 4096, LEVELS = 3 }; /* PREFIX/bin/NAME, PREFIX/lib/MACHINE/NAME */
 
-/* The binary's own folder is cut off, then one level after the other. */
+/* Drops the file name, then one folder at a time, and looks for folder/file below each. */
 static bt_status above(const char *binary, const char *folder, const char *file, char **found)
 {
     char path[PATH];

@@ -1,4 +1,4 @@
-/* base/map.c: open addressing; a key stands at its hash, or at the next free place after it. */
+/* base/map.c: open addressing: a key is stored at its hash, or in the next free place after it. */
 #include "base/map.h"
 
 static struct bt_map_place *find(const bt_map *map, const void *key)

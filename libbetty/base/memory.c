@@ -1,4 +1,4 @@
-/* base/memory.c: allocation: checked, zeroed, and counted where it counts. */
+/* base/memory.c: allocation: checked and zeroed; the bytes of aligned memory and of the library's own are counted. */
 #include "base/base.h"
 
 #include "base/footprint.h"
@@ -54,8 +54,8 @@ static void *out_of_memory(size_t size)
 
 enum { LARGE = 8 << 20, PAGE = 4096 };
 
-/* Data sets are read at random: on large pages, translating the addresses costs less. Only a hint: if it fails, nothing
- * is lost. */
+/* Data sets are read in random order, and large pages make address translation cheaper. This is only a hint: if it
+ * fails, nothing is lost. */
 static void ask_for_large_pages(char *memory, size_t size)
 {
     size_t before = (PAGE - (uintptr_t)memory % PAGE) % PAGE;
@@ -112,14 +112,14 @@ void bt_free(void *memory)
     free(memory);
 }
 
-/* In front of aligned memory, so that the count of live bytes needs no table. */
+/* Stored in front of aligned memory, so that counting the live bytes needs no table. */
 typedef struct front {
-    char *block; /* what malloc knows */
+    char *block; /* as malloc returned it */
     size_t size;
 } front;
 
-/* Zeroed; *gap: from the block to the first aligned byte that leaves room for a front. A large one is of pages that
- * nobody has touched, and takes memory as they are written. */
+/* A zeroed block. *gap: bytes from the block to the first aligned address that leaves room for a front. A large block
+ * comes from fresh pages, which take up memory only when they are written. */
 static char *zeroed_block(size_t room, size_t *gap)
 {
     size_t bytes;

@@ -1,4 +1,4 @@
-/* base/overlap.c: an interval tree, which stands in a sorted array: the root of a range is its middle. */
+/* base/overlap.c: an interval tree stored in a sorted array: the root of a range is its middle element. */
 #include "base/overlap.h"
 
 #include <stdlib.h>
@@ -28,7 +28,7 @@ static int ascending(const void *a, const void *b)
     return x->start < y->start ? -1 : x->start > y->start;
 }
 
-/* The last end in the range from .. to. */
+/* Computes the tree over the stretches from .. to-1. Returns the greatest end among them. */
 static size_t grow(bt_overlaps *overlaps, int64_t from, int64_t to)
 {
     if (from >= to)
@@ -40,7 +40,7 @@ static size_t grow(bt_overlaps *overlaps, int64_t from, int64_t to)
     return overlaps->ends[root] = right > end ? right : end;
 }
 
-/* The first stretch of what is not below `of`. */
+/* Index of the first stretch whose `of` is at least this one. */
 static int64_t first_of(const bt_overlaps *overlaps, uintptr_t of)
 {
     int64_t low = 0, high = overlaps->count;
@@ -54,7 +54,7 @@ static int64_t first_of(const bt_overlaps *overlaps, uintptr_t of)
     return low;
 }
 
-/* One after the last stretch of the same as the one at `from`. */
+/* One past the last stretch that has the same `of` as the one at `from`. */
 static int64_t end_of(const bt_overlaps *overlaps, int64_t from)
 {
     uintptr_t of = overlaps->stretches[from].of;

@@ -1,6 +1,6 @@
 /* base/philox.h: Philox4x32-10, the counter-based generator of Salmon et al., "Parallel random numbers: as easy as 1,
- * 2, 3" (SC 2011). Shared by the host and by the kernels of every backend: four 32-bit numbers from a counter and a
- * key. */
+ * 2, 3" (SC 2011). It maps a counter and a key to four 32-bit numbers. The host and the kernels of every backend share
+ * it. */
 #ifndef BT_PHILOX_H
 #define BT_PHILOX_H
 

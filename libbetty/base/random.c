@@ -1,4 +1,4 @@
-/* base/random.c: random numbers and orders on the host. */
+/* base/random.c: random numbers and permutations on the host. */
 #include "base/random.h"
 
 #include "base/base.h"
@@ -10,7 +10,7 @@ double bt_host_uniform(uint64_t seed, uint64_t stream, uint64_t element)
     return bt_philox_f64(word.word[0], word.word[1]);
 }
 
-/* The key differs from the plain seed of bt_host_uniform, so that no user's stream is one of these. */
+/* The key differs from the plain seed of bt_host_uniform, so that these streams never coincide with a user's. */
 bt_random bt_random_begin(uint64_t seed, bt_purpose purpose, uint32_t part, uint64_t place)
 {
     uint32_t stream = ((uint32_t)purpose << 24) | (part & 0xFFFFFF);

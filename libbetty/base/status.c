@@ -19,7 +19,7 @@ void bt_error_clear(void)
     first = BT_OK;
 }
 
-/* What is longer than there is room for ends with dots. */
+/* Ends a message that was cut off with dots. */
 static void end_with_dots(char *text, int length, size_t room)
 {
     if (length >= 0 && (size_t)length >= room)
@@ -38,7 +38,7 @@ static const char *status_text(bt_status status)
     return "unknown status";
 }
 
-/* A name from a file or a command line may hold anything; a message goes to terminals. */
+/* A name from a file or a command line may contain any bytes, but messages are printed on terminals. */
 static void quote_controls(void)
 {
     char raw[MESSAGE];
@@ -76,7 +76,7 @@ void bt_error_context(const char *format, ...)
     if (length < 0 || length >= MESSAGE - 3)
         return;
     if (strncmp(message, whole, (size_t)length) == 0 && strncmp(message + length, ": ", 2) == 0)
-        return; /* it is there already: who called whom is told once */
+        return; /* the context is there already: mention it only once */
     length += snprintf(whole + length, sizeof whole - (size_t)length, ": %s", message);
     end_with_dots(whole, length, sizeof message);
     memcpy(message, whole, sizeof message);

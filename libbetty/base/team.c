@@ -1,6 +1,6 @@
-/* base/team.c: threads that take parts of work. A piece of work is posted on the stack of the thread that wants it
- * done; threads of the team join it, claim parts of it one by one, and leave it; it ends when all parts are claimed and
- * all who joined have left. */
+/* base/team.c: threads that share work. The thread that wants a piece of work done posts it, on its own stack. Threads
+ * of the team join it, claim its parts one by one, and leave. The piece is done when all parts are claimed and every
+ * thread that joined has left. */
 #include "base/team.h"
 
 #include <pthread.h>
@@ -15,19 +15,19 @@ enum { WORD = 64, WORDS = BT_TEAM_MOST / WORD };
 typedef struct piece {
     bt_part_fn *part;
     const void *work;
-    int parts, joined;               /* joined: threads of the team at work in it; under the lock */
-    atomic_int open;                 /* parts that nobody has claimed */
-    _Atomic uint64_t claimed[WORDS]; /* a bit for each part */
+    int parts, joined;               /* joined: threads of the team that work on it; needs the lock */
+    atomic_int open;                 /* parts not yet claimed */
+    _Atomic uint64_t claimed[WORDS]; /* one bit per part */
     struct piece *next;
 } piece;
 
 static struct {
     pthread_mutex_t lock;
     pthread_cond_t posted, left;
-    piece *pieces; /* that are to be done */
+    piece *pieces; /* to be done */
     pthread_t threads[BT_TEAM_MOST];
     int count, asleep;
-    bool stop, watched; /* watched: forks are */
+    bool stop, watched; /* watched: after_fork is registered */
 } team = {.lock = PTHREAD_MUTEX_INITIALIZER, .posted = PTHREAD_COND_INITIALIZER, .left = PTHREAD_COND_INITIALIZER};
 
 /* ---- claiming parts ---- */
@@ -41,7 +41,8 @@ static bool claim(piece *p, int part)
     return true;
 }
 
-/* First the part that this thread did of other pieces, whose data its core may still hold; then any. */
+/* Starts with the part of this thread's own number, as in other pieces, because its core may still hold that data. Then
+ * takes any other part. */
 static void take_part(piece *p, int first)
 {
     for (int i = 0; i < p->parts && atomic_load(&p->open) > 0; i++) {
@@ -84,7 +85,7 @@ static void *help(void *number)
     return NULL;
 }
 
-/* A child has none of the threads, and locks as they stood. */
+/* A forked child has none of the threads, and its copies of the locks may be held. */
 static void after_fork(void)
 {
     pthread_mutex_init(&team.lock, NULL);
@@ -94,7 +95,7 @@ static void after_fork(void)
     team.count = team.asleep = 0;
 }
 
-/* Under the lock. Signals are for the program's own threads. */
+/* Needs the lock. The threads block all signals, which are meant for the program's own threads. */
 static void grow(int count)
 {
     sigset_t all, before;
@@ -108,7 +109,7 @@ static void grow(int count)
     pthread_sigmask(SIG_SETMASK, &before, NULL);
 }
 
-/* The library goes, perhaps before the program does: no thread may be left in it. */
+/* Runs when the library is unloaded, perhaps before the program ends: no thread may still run its code. */
 __attribute__((destructor)) static void dismiss(void)
 {
     pthread_mutex_lock(&team.lock);

@@ -1,4 +1,4 @@
-/* base/text.c: strings that grow, and the nearest word of a list. */
+/* base/text.c: growing strings, matching of names, and the nearest word of a list. */
 #include "base/base.h"
 
 #include <ctype.h>
@@ -66,7 +66,7 @@ char *bt_format(const char *format, va_list args)
     return text.data;
 }
 
-/* The Unicode Standard, table 3-7: the first byte says how many there are, and where the second begins and ends. */
+/* The Unicode Standard, table 3-7: the first byte gives the number of bytes and the range of the second. */
 size_t bt_utf8_bytes(const char *text)
 {
     static const struct {
@@ -94,8 +94,8 @@ bool bt_is_utf8(const char *text)
     return !*text;
 }
 
-/* How many bytes are one control character, which a terminal would obey: those of ASCII, and the upper ones in UTF-8.
- */
+/* The bytes of the control character at the start of the text: an ASCII one, or U+0080 to U+009F in UTF-8. 0: there is
+ * none. */
 static int control_bytes(const char *text)
 {
     const unsigned char first = (unsigned char)text[0], second = first ? (unsigned char)text[1] : 0;
@@ -114,7 +114,7 @@ bool bt_has_controls(const char *text)
 void bt_show_controls(char *to, size_t room, const char *text)
 {
     size_t at = 0;
-    while (*text && at + 12 < room) { /* 8 of them, or dots */
+    while (*text && at + 12 < room) { /* room for one character (up to 8 bytes) or the dots */
         const int bytes = control_bytes(text);
         for (int i = 0; i < bytes; i++, text++)
             at += (size_t)snprintf(to + at, room - at, "\\x%02x", (unsigned)(unsigned char)*text);
@@ -137,7 +137,7 @@ char *bt_string(const char *format, ...)
 
 enum { WORD = 64 };
 
-/* Edits (insert, delete, replace, swap of neighbours) from a to b, letters' case ignored. */
+/* The edit distance from a to b (insert, delete, replace, swap neighbours), ignoring case. */
 static int distance(const char *a, const char *b)
 {
     int n = (int)strlen(a), m = (int)strlen(b), row[3][WORD + 1];
@@ -208,8 +208,8 @@ const char *bt_word_next(const char **list, char separator, size_t *length)
     return word;
 }
 
-/* Goes back to the last * where a character does not fit, and lets it stand for one more: those before it have the
- * shortest text that lets them come so far, and no longer one would help. */
+/* On a mismatch, goes back to the last * and lets it match one more character. Earlier stars keep the shortest texts
+ * that work: longer ones would not help. */
 bool bt_match(const char *pattern, size_t length, const char *name, bt_star *parts, int most, int *count)
 {
     const char *end = pattern + length, *star = NULL;

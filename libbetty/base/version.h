@@ -1,8 +1,8 @@
-/* base/version.h: the version of the library and of betty-run, and the date of it that pages of the manual have. */
+/* base/version.h: the version of the library and of betty-run, and its date, as the manual pages show it. */
 #ifndef BT_VERSION_H
 #define BT_VERSION_H
 
-#ifndef BT_VERSION /* the build gives it from the project's version */
+#ifndef BT_VERSION /* set by the build from the project's version */
 #define BT_VERSION "0.1.0"
 #endif
 #define BT_VERSION_DATE "2026-11-30"

@@ -1,4 +1,5 @@
-/* data/arrays.c: a folder of .npy files as a data set: FIELD.npy each, the first axis counting the examples. */
+/* data/arrays.c: reads a folder of .npy files as a data set: one FIELD.npy per field; the first axis is that of
+ * examples. */
 #include "data/listing.h"
 #include "data/read.h"
 
@@ -28,7 +29,7 @@ static bt_status check_first(const char *path, const bt_npy *npy, const bt_datas
                    (long long)npy->array.dims[0], other, (long long)data->count);
 }
 
-/* `image` of bytes [n, height, width, channels] is an image as those of other formats are. */
+/* An `image` of bytes [n, height, width, channels] is treated as an image, as in other formats. */
 static bool is_image(const char *field, const bt_array *array)
 {
     return strcmp(field, "image") == 0 && array->dtype == BT_U8 && array->rank == 4;

@@ -1,4 +1,4 @@
-/* data/augment.c: what shall happen to the images of a set when batches are gathered: change.c does it. */
+/* data/augment.c: settings for changes to images when batches are gathered; change.c applies them. */
 #include "data/dataset.h"
 
 #include <math.h>
@@ -18,14 +18,14 @@ bool bt_augment_is_random(const bt_augment *a)
     return a && (a->padding || a->flip || a->hole || a->alpha != 0 || a->least != 0);
 }
 
-/* Of all that a batch's values depend on, besides the values of the set. */
+/* Hashes all that affects a batch besides the values of the set. */
 uint64_t bt_augment_hash(const bt_augment *a, uint64_t hash)
 {
     const int64_t numbers[] = {a->padding, a->flip, a->hole};
     hash = bt_hash(hash, numbers, sizeof numbers);
     hash = bt_hash(hash, &a->alpha, sizeof a->alpha);
     hash = bt_hash(hash, a->seeds, BT_ZOOM * sizeof a->seeds[0]);
-    if (a->least != 0) { /* so that sets without it have the hashes that they have had before there was one */
+    if (a->least != 0) { /* so that sets without this setting keep the hashes they had before it existed */
         hash = bt_hash(hash, &a->least, sizeof a->least);
         hash = bt_hash(hash, &a->seeds[BT_ZOOM], sizeof a->seeds[0]);
     }
@@ -35,7 +35,7 @@ uint64_t bt_augment_hash(const bt_augment *a, uint64_t hash)
     return hash;
 }
 
-/* ---- asking for it ---- */
+/* ---- setting it up ---- */
 
 static const bt_array *images_of(const char *function, bt_dataset *data, int64_t *column)
 {
@@ -56,7 +56,7 @@ static const bt_array *images_of(const char *function, bt_dataset *data, int64_t
     return array;
 }
 
-/* What is asked of the set's images; made at the first time. NULL after a failure. */
+/* The settings of the set, made at the first call. NULL on failure. */
 static bt_augment *augment_of(const char *function, bt_dataset *data)
 {
     int64_t column;
@@ -201,7 +201,8 @@ static bool are_channels(const bt_augment *a, const char *what, bt_array values,
     return true;
 }
 
-/* Both precisions have a row of pixels' factors, then one of summands: loops over a row then need no channels. */
+/* For both precisions, stores a row of factors, then a row of summands, so that loops over a row need not know of
+ * channels. */
 static bool make_linear(bt_augment *a, bt_array mean, bt_array deviation)
 {
     float *narrow = bt_alloc_array(2 * (size_t)a->row, sizeof *narrow);

@@ -1,4 +1,4 @@
-/* data/batch.c: batches: named fields, and the variables that a trace reads them by. */
+/* data/batch.c: batches: named fields, and the variables with which a trace reads them. */
 #include "data/dataset.h"
 
 #include "graph/graph.h"
@@ -37,7 +37,7 @@ static bt_batch_field *find(const bt_batch *batch, const char *name)
     return NULL;
 }
 
-/* The field of that name; in a batch like the one where it is field i, it most often stands there too. */
+/* The field of that name. If it is field i of a similar batch, it is usually field i here too. */
 static bt_batch_field *match(const bt_batch *batch, int i, const char *name)
 {
     bool here = i < batch->field_count && strcmp(batch->fields[i].name, name) == 0;
@@ -49,7 +49,7 @@ bt_status bt_batch_declare(bt_batch *batch, const char *name, bt_array shape)
     if (find(batch, name))
         return bt_fail(BT_ERROR_ARGUMENT, "a batch would have two fields called \"%s\"; choose another name or prefix",
                        name);
-    int64_t capacity = batch->field_count; /* batches have few fields, and are made rarely: no slack is kept */
+    int64_t capacity = batch->field_count; /* batches have few fields and are rarely made: no spare room is kept */
     bt_batch_field *fields = bt_grow(batch->fields, &capacity, batch->field_count + 1, sizeof *fields);
     if (!fields)
         return BT_ERROR_MEMORY;
@@ -72,7 +72,7 @@ static void point_at(bt_batch_field *field, void *values)
     bt_store_point(field->var, values);
 }
 
-/* The examples are counted by the first field that has an axis; without one, it is one example. */
+/* Takes the number of examples from the first field that has an axis; without such a field it is 1. */
 static void recount(bt_batch *batch)
 {
     batch->count = 1;
@@ -83,7 +83,7 @@ static void recount(bt_batch *batch)
         }
 }
 
-/* Another shape needs another variable: what has been traced with the old one does not fit any more. */
+/* A new shape needs a new variable: graphs traced with the old one no longer fit. */
 static bt_status reshape(bt_batch_field *field, bt_array values, void *copy)
 {
     bt_var *var = bt_var_new(BT_EXTERNAL, BT_BATCH, "", field->name, values);
@@ -228,8 +228,9 @@ bt_tensor *bt_field(const bt_batch *batch, const char *name, ...)
 
 /* ---- products with rows that may be sparse ---- */
 
-/* The rows of the matrix that they name, times their numbers: a gather, a product and a sum, so that it has their
- * derivatives, of any order, and their kernels. With one column it takes no more than the numbers themselves. */
+/* Sums the rows of the matrix named by the columns, times the numbers. It is a gather, a product and a sum, and so has
+ * their kernels and derivatives of any order. With a vector as weight it needs no more memory than the numbers
+ * themselves. */
 static bt_tensor *sparse_matmul(bt_tensor *value, bt_tensor *column, bt_tensor *weight)
 {
     if (bt_poisoned(value) || bt_poisoned(column) || bt_poisoned(weight))

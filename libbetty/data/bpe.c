@@ -1,6 +1,6 @@
-/* data/bpe.c: byte-pair encoding: of the characters of a piece, always the two neighbours are joined that were joined
- * first in training. R. Sennrich, B. Haddow, A. Birch: Neural machine translation of rare words with subword units
- * (ACL 2016). */
+/* data/bpe.c: byte-pair encoding: starting from the characters of a piece, always joins the two neighbours that were
+ * joined earliest in training. R. Sennrich, B. Haddow, A. Birch: Neural machine translation of rare words with subword
+ * units (ACL 2016). */
 #include "data/tokenizer.h"
 #include "data/unicode.h"
 
@@ -21,7 +21,7 @@ bt_status bt_merges_begin(bt_model *model, int64_t count)
     return model->merges ? BT_OK : BT_ERROR_MEMORY;
 }
 
-/* Where the pair is, or would be. */
+/* The slot of the pair, or the one where it would go. */
 static bt_merge *merge_of(const bt_model *model, int32_t left, int32_t right)
 {
     const int32_t pair[2] = {left, right};
@@ -40,20 +40,20 @@ void bt_merges_add(bt_model *model, int32_t left, int32_t right, int32_t made)
 
 /* ---- one piece ---- */
 
-typedef struct symbol { /* one token of the piece so far */
+typedef struct symbol { /* a token of the piece at this stage */
     int32_t id;
     int32_t before, after; /* its neighbours; -1: none */
-    bool gone;             /* it has become part of the one before */
+    bool gone;             /* merged into the one before */
 } symbol;
 
-typedef struct candidate { /* a merge of the symbol at `at` with the one after it */
+typedef struct candidate { /* a possible merge of the symbol at `at` with the next one */
     int32_t rank, at, made;
 } candidate;
 
 struct bt_merge_work {
     symbol *symbols;
     int64_t count, symbol_room;
-    candidate *heap; /* the next one first */
+    candidate *heap; /* lowest rank first */
     int64_t heap_count, heap_room;
 };
 
@@ -98,7 +98,7 @@ static candidate pop(bt_merge_work *w)
     return top;
 }
 
-/* The merge of the symbols at `at` and `at + 1`, if they are two and there is one. */
+/* Adds the merge of the symbol at `at` with its neighbour, if there are both and they can be merged. */
 static bt_status consider(const bt_model *model, bt_merge_work *w, int32_t at)
 {
     const int32_t after = at < 0 ? -1 : w->symbols[at].after;
@@ -149,7 +149,7 @@ static bt_status add(bt_merge_work *w, int32_t id)
     return BT_OK;
 }
 
-/* The character with what marks its place in the word. */
+/* Finds the character together with the prefix or suffix for its position in the word. */
 static int32_t find_character(const bt_tokenizer *t, const char *text, int64_t bytes, bool first, bool last)
 {
     char buffer[256];
@@ -161,7 +161,7 @@ static int32_t find_character(const bt_tokenizer *t, const char *text, int64_t b
     return size < (int)sizeof buffer ? bt_tokenizer_find(t, buffer, size) : -1;
 }
 
-/* The bytes of a character as tokens <0xNN>; false, and none, where one is missing. */
+/* Adds the bytes of a character as tokens <0xNN>; *done is false, and nothing is added, if one of them is missing. */
 static bt_status as_bytes(const bt_tokenizer *t, bt_merge_work *w, const char *text, int64_t bytes, bool *done)
 {
     int32_t ids[4];
@@ -177,7 +177,7 @@ static bt_status as_bytes(const bt_tokenizer *t, bt_merge_work *w, const char *t
     return BT_OK;
 }
 
-/* An unknown character waits for the next one: there may be one token for both. */
+/* An unknown character waits for the next one: one token may stand for both. */
 static bt_status fill(const bt_tokenizer *t, bt_merge_work *w, const char *text, int64_t size)
 {
     const bt_model *m = &t->model;

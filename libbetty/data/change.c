@@ -1,9 +1,9 @@
-/* data/change.c: images are changed at random while a batch is gathered. What happens to one is a function of the
- * seeds, its epoch and its place alone: not of the batch it comes in, nor of the thread.
+/* data/change.c: changes images at random while a batch is gathered. What happens to an image depends only on the
+ * seeds, its epoch and its place, not on its batch or the thread.
  *
  * Crops and flips of CIFAR: He et al., "Deep residual learning for image recognition" (CVPR 2016). Cutout: DeVries and
  * Taylor (2017). Mixup: Zhang et al. (ICLR 2018); here each example has its own share and partner. Random resized
- * crops: Szegedy et al. (CVPR 2015), with the sides and the ten trials of torchvision. */
+ * crops: Szegedy et al. (CVPR 2015), with the proportions and the ten trials of torchvision. */
 #include "base/random.h"
 #include "base/team.h"
 #include "data/dataset.h"
@@ -11,12 +11,12 @@
 #include <math.h>
 #include <string.h>
 
-/* ---- what is drawn for an example ---- */
+/* ---- random numbers for an example ---- */
 
-typedef struct example { /* of the set, in an epoch; or the partner of that one, which has numbers of its own */
+typedef struct example { /* of the set in an epoch; or its partner, which has random numbers of its own */
     int32_t place;
     bool is_partner;
-    uint64_t moment; /* epoch and place of the example itself, in one number */
+    uint64_t moment; /* epoch and place of the example itself, as one number */
 } example;
 
 static example example_at(const bt_drawn *drawn, int64_t i)
@@ -30,15 +30,15 @@ static bt_random numbers_for(const bt_augment *a, bt_change change, const exampl
     return bt_random_begin(a->seeds[change], BT_FOR_CHANGE, 2 * (uint32_t)change + e->is_partner, e->moment);
 }
 
-/* Normally distributed: Box and Muller (1958). */
+/* A normally distributed number: Box and Muller (1958). */
 static double normal(bt_random *random)
 {
     double radius = sqrt(-2 * log(bt_random_unit(random)));
     return radius * cos(2 * 3.14159265358979323846 * bt_random_unit(random));
 }
 
-/* The logarithm of a number with a gamma distribution: Marsaglia and Tsang, "A simple method for generating gamma
- * variables" (2000). Of a small shape, whose numbers would underflow, by that of shape + 1. */
+/* The logarithm of a gamma-distributed number: Marsaglia and Tsang, "A simple method for generating gamma variables"
+ * (2000). For a small shape, whose numbers would underflow, it is computed from that of shape + 1. */
 static double log_gamma_variate(bt_random *random, double shape)
 {
     if (shape < 1) {
@@ -67,10 +67,10 @@ static double draw_partner(const bt_dataset *set, const example *e, int32_t *par
 }
 
 typedef struct changes { /* of one image */
-    int64_t dy, dx;      /* pixel (y, x) is that of (y + dy, x + dx), or 0 outside */
+    int64_t dy, dx;      /* output pixel (y, x) is input pixel (y + dy, x + dx), or 0 outside */
     bool flip;
     int64_t top, bottom, left, right; /* the hole */
-    int64_t y, x, height, width;      /* the part that is resized to the whole; height 0: none is */
+    int64_t y, x, height, width;      /* the part that is enlarged to the whole image; height 0: none */
 } changes;
 
 static void clip(int64_t centre, int64_t hole, int64_t size, int64_t *from, int64_t *to)
@@ -80,7 +80,7 @@ static void clip(int64_t centre, int64_t hole, int64_t size, int64_t *from, int6
     *to = end > size ? size : end;
 }
 
-/* In ten trials; then the largest part in the middle that has such sides. */
+/* Up to ten trials; after that the largest central part with allowed proportions. */
 static void draw_part(const bt_augment *a, const example *e, changes *drawn)
 {
     const double narrowest = 3.0 / 4, widest = 4.0 / 3, area = (double)(a->height * a->width);
@@ -128,7 +128,7 @@ static changes draw_changes(const bt_augment *a, const example *e)
 
 /* ---- pixels ---- */
 
-typedef struct near { /* which pixels of a line of the part one of the whole lies between */
+typedef struct near { /* the two pixels of a line of the part between which a pixel of the whole lies */
     int64_t first, second;
     double share; /* of the second */
 } near;
@@ -140,7 +140,7 @@ static near near_to(int64_t i, int64_t whole, int64_t part)
     return (near){first < 0 ? 0 : first, second < part ? second : part - 1, at - low};
 }
 
-enum { BLOCK = 16 }; /* loops of a fixed length are vectorised */
+enum { BLOCK = 16 }; /* loops of fixed length are vectorised */
 
 #define BT_PIXELS(T, suffix, precision)                                                                                \
     static inline void flip_rows_##suffix(T *image, const bt_augment *a, int64_t channels)                             \
@@ -173,7 +173,7 @@ enum { BLOCK = 16 }; /* loops of a fixed length are vectorised */
                 image[i] = image[i] * scale[i] + shift[i];                                                             \
         }                                                                                                              \
     }                                                                                                                  \
-    /* Between the two nearest pixels each way, those at the border of the part standing for what is outside of it. */ \
+    /* Interpolates between the two nearest pixels each way; border pixels also stand for what is outside the part. */ \
     static void zoom_##suffix(const T *restrict from, const bt_augment *a, const changes *how, T *restrict to)         \
     {                                                                                                                  \
         for (int64_t y = 0; y < a->height; y++) {                                                                      \
@@ -208,8 +208,8 @@ static void blacken(char *to, int64_t from, int64_t count, size_t item)
     memset(to + (size_t)from * item, 0, (size_t)count * item);
 }
 
-/* The image read from `off` numbers on, which are dy rows and dx pixels: as one piece, since rows follow each other.
- * What has come from outside, or from the end of another row, is black then. */
+/* Copies the image from `off` numbers on (dy rows and dx pixels) in one piece, since rows are contiguous. Then it
+ * blackens what came from outside or from the end of another row. */
 static void crop(const bt_augment *a, const bt_store *store, const char *from, const changes *how, bt_dtype dtype,
                  char *to)
 {
@@ -248,7 +248,8 @@ static void zoom(const bt_augment *a, const bt_store *store, const char *from, c
         zoom_f32(whole, a, how, to);
 }
 
-/* One image, as a batch has it; without chance, only normalised. The scratch memory is for one image as it was. */
+/* Makes one image as it appears in a batch; without chance, only normalised. The scratch memory holds one unchanged
+ * image. */
 static void make_image(const bt_dataset *set, const example *e, bool chance, bt_dtype dtype, void *to, void *scratch)
 {
     const bt_augment *a = set->augment;
@@ -274,13 +275,13 @@ static void make_image(const bt_dataset *set, const example *e, bool chance, bt_
     cut_out(a, &how, bt_dtype_size(dtype), to);
 }
 
-/* How much memory one image takes. */
+/* Memory for one image. */
 static size_t image_room(const bt_augment *a, bt_dtype dtype)
 {
     return bt_align_up((size_t)(a->height * a->row) * bt_dtype_size(dtype));
 }
 
-/* The scratch memory is for the partner, and behind it for what make_image needs. */
+/* The scratch memory holds the partner, followed by what make_image needs. */
 static void mix(const bt_dataset *set, const example *e, bt_dtype dtype, void *to, char *scratch)
 {
     example partner = {.is_partner = true, .moment = e->moment};
@@ -317,7 +318,7 @@ typedef struct shared { /* between threads */
     const bt_dataset *set;
     const bt_drawn *drawn;
     bt_dtype dtype;
-    char *out, *scratch; /* scratch: each part has `room` of it */
+    char *out, *scratch; /* scratch: each part uses `room` bytes of it */
     size_t room;
 } shared;
 

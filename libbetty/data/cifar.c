@@ -1,5 +1,5 @@
-/* data/cifar.c: CIFAR-10 and CIFAR-100 in their binary format: records of a label byte, or of two, coarse and fine, and
- * of 32 x 32 bytes of red, as many of green, as many of blue. */
+/* data/cifar.c: reads CIFAR-10 and CIFAR-100 in their binary format: records of one label byte, or of two (coarse and
+ * fine), followed by 32 x 32 bytes each of red, green and blue. */
 #include "data/read.h"
 
 #include <stdio.h>
@@ -8,10 +8,10 @@ enum { SIDE = 32, PLANE = SIDE * SIDE, CHANNELS = 3, PIXELS = PLANE * CHANNELS, 
 
 static int64_t record_size(int labels) { return labels + PIXELS; }
 
-/* In the order of a record; the last is the label. */
+/* Labels in the order of a record; the last is the main label. */
 static int classes_of(int labels, int which) { return labels == 1 ? 10 : which == 0 ? 20 : 100; }
 
-/* How many bytes there are; a packed file is read through for it. */
+/* The size of the content; a compressed file must be read through. */
 static bt_status measure(const char *path, int64_t *size)
 {
     bt_source *source = bt_source_open(path);
@@ -29,7 +29,7 @@ static bt_status measure(const char *path, int64_t *size)
     return status;
 }
 
-/* Whether each label that a file of CIFAR-10 would have is one. */
+/* Whether all labels would be valid if this were CIFAR-10. */
 static bt_status has_ten_classes(const char *path, bool *yes)
 {
     bt_source *source = bt_source_open(path);
@@ -46,7 +46,7 @@ static bt_status has_ten_classes(const char *path, bool *yes)
     return status;
 }
 
-/* How many labels a record has, 1 or 2, unless that is known (0: it is not), by the size of the file. */
+/* Sets the number of labels per record, 1 or 2, from the file size, unless it is known (0: unknown). */
 static bt_status tell_labels(const char *path, int64_t size, int *labels)
 {
     bool ten = size > 0 && size % record_size(1) == 0, hundred = size > 0 && size % record_size(2) == 0;
@@ -64,7 +64,7 @@ static bt_status tell_labels(const char *path, int64_t size, int *labels)
     return bt_fail(BT_ERROR_DATA, "%s: the content has %lld bytes; expected whole %s", path, (long long)size, due);
 }
 
-/* Channels last. */
+/* Converts to channels last. */
 static void interleave(const uint8_t *planes, uint8_t *pixels)
 {
     for (int i = 0; i < PLANE; i++)
@@ -72,7 +72,7 @@ static void interleave(const uint8_t *planes, uint8_t *pixels)
             pixels[CHANNELS * i + c] = planes[c * PLANE + i];
 }
 
-typedef struct images { /* what is read into: [PIXELS] and, of each label, one number for each example */
+typedef struct images { /* the output: [PIXELS] bytes per example, and one number per example for each label */
     uint8_t *pixels;
     int32_t *labels[MOST_LABELS];
     int label_count;

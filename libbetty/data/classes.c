@@ -1,4 +1,4 @@
-/* data/classes.c: which examples of a set are of which class. */
+/* data/classes.c: sorts the examples of a set by class. */
 #include "data/dataset.h"
 
 #include <math.h>
@@ -48,7 +48,7 @@ static bt_status find_column(const char *function, const bt_dataset *data, const
     return BT_OK;
 }
 
-/* Fills values, of, members and starts from the labels, of which a sorted copy is made. */
+/* Fills values, of, members and starts from the labels; sorts a copy of them. */
 static bt_status sort_classes(bt_classes *c, const int64_t *labels, int64_t examples)
 {
     memcpy(c->values, labels, (size_t)examples * sizeof *labels);
@@ -97,7 +97,7 @@ bt_status bt_classes_find(const char *function, const bt_dataset *data, bt_class
     return status;
 }
 
-/* ---- how many, and their names ---- */
+/* ---- number and names of classes ---- */
 
 int64_t bt_dataset_classes(const bt_dataset *data)
 {
@@ -134,7 +134,7 @@ const char *bt_dataset_class_name(const bt_dataset *data, int64_t k)
     return label && k >= 0 && k < label->store->name_count ? label->store->names[k] : NULL;
 }
 
-/* ---- numbering them ---- */
+/* ---- numbering classes ---- */
 
 static bt_status name_values(bt_store *store, const bt_classes *c)
 {

@@ -1,4 +1,4 @@
-/* data/columns.c: the columns of tables: left out, standardised, taken as labels. */
+/* data/columns.c: columns of tables: dropping, standardising, using one as the label. */
 #include "data/dataset.h"
 
 #include <math.h>
@@ -29,7 +29,7 @@ static double value_at(const bt_column *column, int64_t i, int64_t k)
     return bt_store_number(column->store, row_of(column, i) * column->store->row_items + k);
 }
 
-/* What is said of a store is said of another one that is made of it; `without`: but for that column, -1: all. */
+/* Copies names and note to a store derived from this one. `without`: a column left out; -1: none. */
 static bt_status copy_names(const bt_store *from, int64_t without, bt_store *to)
 {
     const int64_t count = from->name_count;
@@ -43,9 +43,9 @@ static bt_status copy_names(const bt_store *from, int64_t without, bt_store *to)
     return (!count || to->names) && (!from->note || without == 0 || to->note) ? BT_OK : BT_ERROR_MEMORY;
 }
 
-/* ---- leaving out ---- */
+/* ---- dropping ---- */
 
-/* By its name, or its number from 1. */
+/* By its name or its number from 1. */
 static bt_status find_column(const bt_store *store, const char *wanted, int64_t *column)
 {
     const int64_t columns = store->array.dims[1];
@@ -124,7 +124,7 @@ static bool never_changes(const bt_dataset *data, const bt_column *column, int64
     return i >= data->count;
 }
 
-/* Mean and deviation of each number of an example, one after the other; of a number that never changes 1. */
+/* Mean and deviation of each number of an example. The deviation of a constant number is 1. */
 static bt_status statistics(const bt_dataset *data, const bt_column *column, double *mean, double *deviation)
 {
     const int64_t items = column->store->row_items;
@@ -151,7 +151,7 @@ static bt_status statistics(const bt_dataset *data, const bt_column *column, dou
     return BT_OK;
 }
 
-/* A field of numbers that a training set has likewise. */
+/* Checks that it is a field of numbers and that the training set has the same. */
 static bt_status check_fields(const bt_dataset *data, const bt_column *own, const bt_dataset *train,
                               const bt_column *other)
 {

@@ -1,4 +1,4 @@
-/* data/corpus.c: the files of a text. */
+/* data/corpus.c: finds and reads the files of a text corpus. */
 #include "data/corpus.h"
 #include "data/listing.h"
 #include "data/places.h"
@@ -52,7 +52,7 @@ static bt_status add_folder(bt_corpus *corpus, const char *folder)
     return status;
 }
 
-/* What stands at NAME + END in one of the places. */
+/* Adds what is found as NAME + END in one of the places. */
 static bt_status add_found(bt_corpus *corpus, const char *name, const char *end)
 {
     struct stat info;
@@ -80,7 +80,7 @@ bt_status bt_corpus_find(const char *name, bt_corpus *corpus)
 
 bt_status bt_corpus_read(const char *path, char **text, int64_t *size)
 {
-    static const char mark[] = "\xEF\xBB\xBF"; /* of UTF-8 */
+    static const char mark[] = "\xEF\xBB\xBF"; /* the byte order mark of UTF-8 */
     BT_TRY(bt_source_all(path, text, size));
     bt_status status = bt_check_text(path, *text, *size);
     const int64_t bad = status == BT_OK ? bt_not_utf8(*text, *size) : -1;

@@ -1,4 +1,5 @@
-/* data/csv.c: tables of numbers as CSV (RFC 4180): quoted fields may hold delimiters, line ends and doubled quotes. */
+/* data/csv.c: reads tables of numbers as CSV (RFC 4180): quoted fields may contain delimiters, line ends and doubled
+ * quotes. */
 #include "data/read.h"
 
 #include <stdio.h>
@@ -7,20 +8,20 @@
 
 enum { LONGEST_RECORD = 1 << 26 };
 
-typedef struct record { /* the fields of one record, each ending with NUL */
+typedef struct record { /* the fields of a record, each null-terminated */
     char *text;
     int64_t size, capacity;
-    int64_t *starts; /* of the fields in text; one more for the end */
+    int64_t *starts; /* of the fields in text; plus one for the end */
     int64_t fields, room;
     int64_t line; /* where it begins, from 1 */
 } record;
 
 typedef struct csv {
     bt_source *source;
-    const char *path, *wanted; /* the target asked for */
-    int delimiter;             /* 0: not known so far */
+    const char *path, *wanted; /* wanted: the requested target */
+    int delimiter;             /* 0: not yet known */
     int64_t line;              /* of the next byte */
-    int held;                  /* a byte that was looked at; -2: none */
+    int held;                  /* a byte read ahead; -2: none */
     record now, header;
     bool has_header;
     int64_t target, columns;
@@ -68,7 +69,7 @@ static bt_status begin_field(csv *c)
     return BT_OK;
 }
 
-/* After the opening quote, up to what follows the closing one. */
+/* Reads on after the opening quote. *after is what follows the closing one. */
 static bt_status read_quoted(csv *c, int *after)
 {
     int64_t line = c->line;
@@ -93,7 +94,7 @@ static bt_status read_quoted(csv *c, int *after)
     return BT_OK;
 }
 
-/* A field, up to its delimiter, line end or the end of the file, which comes back in *end. */
+/* Reads a field. *end is what ended it: a delimiter, a line end or the end of the file. */
 static bt_status read_field(csv *c, int first, int *end)
 {
     BT_TRY(begin_field(c));
@@ -121,7 +122,7 @@ static bt_status read_fields(csv *c, int byte)
 
 static bool is_blank(const record *r) { return r->fields == 1 && r->text[strspn(r->text, " \t")] == 0; }
 
-/* The next record that is no blank line; *got is false at the end. */
+/* The next record that is not a blank line; *got is false at the end. */
 static bt_status read_record(csv *c, bool *got)
 {
     do {
@@ -141,9 +142,9 @@ static const char *field(const record *r, int64_t column, int64_t *length)
     return r->text + r->starts[column];
 }
 
-/* ---- the header, and the target ---- */
+/* ---- header and target ---- */
 
-/* A first record of which at least half of the fields is text names the columns. */
+/* The first record is a header if at least half of its fields are text. */
 static bool is_header(const record *r)
 {
     int64_t text = 0;
@@ -156,7 +157,7 @@ static bool is_header(const record *r)
     return 2 * text >= r->fields;
 }
 
-/* The name of a column without the blanks around it; to be freed. */
+/* The name of a column without surrounding blanks; to be freed. */
 static char *name_of(const csv *c, int64_t column)
 {
     int64_t length;
@@ -180,7 +181,7 @@ static int by_name(const void *a, const void *b)
     return order ? order : (x->column > y->column) - (x->column < y->column);
 }
 
-/* Nobody could say which of two columns of one name is meant. Columns without a name may be several. */
+/* Refuses two columns of the same name, because a target could mean either. Several columns may have no name. */
 static bt_status check_names(const csv *c)
 {
     bt_status status = BT_OK;
@@ -295,7 +296,7 @@ static bt_status add_row(csv *c)
     return BT_OK;
 }
 
-/* The first record tells the columns, and whether they have names. */
+/* Reads the first record, which gives the number of columns and, if it is a header, their names. */
 static bt_status read_first(csv *c)
 {
     bool got;
@@ -332,7 +333,8 @@ static bt_status read_rows(csv *c)
                              c->has_header ? " after the header" : "");
 }
 
-/* The first of , ; and tab that the first line has outside of quotes; a byte order mark is skipped. */
+/* Finds the delimiter: the first of comma, semicolon and tab, in this order, that occurs in the first line outside
+ * quotes. *marked: the line starts with a byte order mark. */
 static bt_status look_at_first_line(const char *path, int *delimiter, bool *marked)
 {
     bt_source *source = bt_source_open(path);
@@ -354,7 +356,7 @@ static bt_status look_at_first_line(const char *path, int *delimiter, bool *mark
     return status;
 }
 
-/* Whether the first column has no name and counts the rows, from 0 (pandas) or 1 (R). */
+/* Whether the first column has no name and numbers the rows from 0 (pandas) or 1 (R). */
 static bool has_index(const csv *c)
 {
     if (!c->has_header || c->target == 0 || !(is_called(c, 0, "") || is_called(c, 0, "Unnamed: 0")))
@@ -366,7 +368,7 @@ static bool has_index(const csv *c)
     return first == 0 || first == 1;
 }
 
-/* What the columns of x are called, and what is odd about them. */
+/* Stores the names of x's columns, and a note if something is odd about them. */
 static bt_status describe(const csv *c, bool index, bt_store *x)
 {
     if (!c->has_header)

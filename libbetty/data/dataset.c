@@ -1,4 +1,4 @@
-/* data/dataset.c: data sets in memory: making, joining, looking at them. */
+/* data/dataset.c: data sets in memory: building, joining, queries. */
 #include "data/dataset.h"
 
 #include <stdio.h>
@@ -151,7 +151,7 @@ void bt_dataset_replace(bt_dataset *data, const bt_column *column, bt_store *sto
     own->rows = NULL;
 }
 
-/* The map of a view of a view. */
+/* The row map of a view of a view. */
 static bt_rows *compose(const bt_rows *rows, const int32_t *places, int64_t count)
 {
     size_t bytes;
@@ -231,7 +231,7 @@ bt_dataset *bt_dataset_done(bt_dataset *data, bt_status status)
     return NULL;
 }
 
-/* Puts "PREFIX." before the names of all streams of `other`. */
+/* Puts "PREFIX." before the names of `other` and all sets joined to it. */
 static bool add_prefix(bt_dataset *other, const char *prefix)
 {
     for (; other; other = other->next) {
@@ -294,7 +294,7 @@ char *bt_dataset_next_note(bt_dataset *data)
 
 int64_t bt_dataset_count(const bt_dataset *data) { return data ? data->count : 0; }
 
-/* What follows "PREFIX." in a name; NULL if it does not begin so. Without a prefix, the name. */
+/* The part of a name after "PREFIX."; NULL if it starts differently. Without a prefix, the whole name. */
 static const char *without_prefix(const char *name, const char *prefix)
 {
     size_t length = prefix ? strlen(prefix) : 0;
@@ -309,7 +309,7 @@ static bool is_made(const bt_dataset *data, const char *name)
     return strcmp(name, "index") == 0 || (mixed && (strcmp(name, BT_OTHER_LABEL) == 0 || strcmp(name, BT_SHARE) == 0));
 }
 
-/* Of rows that are kept sparse, NAME.column beside NAME.value: as if they were dense. */
+/* The size of a field stored as sparse rows (NAME.value and NAME.column), as if it were dense. */
 static int64_t sparse_dim(const bt_dataset *data, const char *name, int axis, int64_t count)
 {
     static const char end[] = ".column";
@@ -322,7 +322,7 @@ static int64_t sparse_dim(const bt_dataset *data, const char *name, int axis, in
     return -1;
 }
 
-/* Of a field of one stream, whose batches, or sets, have `count` examples. */
+/* The size of a field of one set whose batches, or the set itself, have `count` examples. */
 static int64_t dim_of(const bt_dataset *data, const char *name, int axis, int64_t count)
 {
     const bt_column *column = bt_dataset_column(data, name);

@@ -1,4 +1,4 @@
-/* data/decoders.c: steps that make a text of tokens. */
+/* data/decoders.c: steps that turn tokens back into text. */
 #include "data/unicode.h"
 
 #include <stdio.h>
@@ -23,7 +23,7 @@ void bt_step_join(const bt_step *step, const bt_pieces *from, bt_pieces *to)
     bt_pieces_end(to);
 }
 
-/* All characters of a token must stand for bytes; else it is taken as it is. */
+/* A token is decoded only if all its characters stand for bytes; otherwise it is kept as it is. */
 static bool is_bytes(const char *text, int64_t size)
 {
     int32_t c;
@@ -54,9 +54,9 @@ void bt_step_unbyte(const bt_step *step, const bt_pieces *from, bt_pieces *to)
     bt_pieces_free(&all);
 }
 
-/* ---- words of parts ---- */
+/* ---- words from parts ---- */
 
-/* The blanks that stand before marks and endings in English, in a token with what is put before it. */
+/* Removes the blanks before English punctuation and contractions, in a token including the blank put before it. */
 static void tidy(const char *text, int64_t size, bt_pieces *to)
 {
     static const char *const pairs[][2] = {{" .", "."},   {" ?", "?"},     {" !", "!"},    {" ,", ","},
@@ -110,7 +110,7 @@ void bt_step_suffix(const bt_step *step, const bt_pieces *from, bt_pieces *to)
     }
 }
 
-/* ---- as files converted from SentencePiece have them ---- */
+/* ---- for files converted from SentencePiece ---- */
 
 static int hexadecimal(char c)
 {
@@ -128,7 +128,7 @@ static int byte_of(const char *text, int64_t size)
     return 16 * hexadecimal(text[3]) + hexadecimal(text[4]);
 }
 
-/* A run of bytes is a text of its own, or, if it is no UTF-8, as many times U+FFFD. */
+/* Adds a run of bytes as one piece, or, if it is not UTF-8, one U+FFFD per byte. */
 static void put_bytes(const char *bytes, int64_t size, bt_pieces *to)
 {
     const bool good = bt_not_utf8(bytes, size) < 0;

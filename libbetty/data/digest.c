@@ -1,11 +1,11 @@
-/* data/digest.c: hashes of what a data set holds: whether it is the same set again, changed in the same way. */
+/* data/digest.c: hashes of a data set's content, to recognise the same set with the same changes. */
 #include "base/hash.h"
 #include "data/dataset.h"
 
 enum { PIECE = 256 };
-enum { LOOKED_AT = 256 }; /* rows of a file that may be larger than memory, evenly over it */
+enum { LOOKED_AT = 256 }; /* rows read of a file that may exceed memory, spread evenly */
 
-/* Of a row's values, whether they are kept as they were given or as bytes. */
+/* Hashes a row; the hash is the same if the values are stored narrowed to bytes. */
 static uint64_t hash_row(uint64_t hash, const bt_store *store, const char *row)
 {
     if (!store->single)
@@ -22,7 +22,7 @@ static uint64_t hash_row(uint64_t hash, const bt_store *store, const char *row)
     return bt_hash_end(bt_hash_words(hash, values, words), (const char *)values + words, bytes % 8);
 }
 
-/* Row by row, so that a view and a copy of it are the same. */
+/* Hashes row by row, so that a view and its copy have the same hash. */
 static uint64_t hash_of(const bt_column *column, int64_t count)
 {
     const bt_store *store = column->store;
@@ -32,7 +32,7 @@ static uint64_t hash_of(const bt_column *column, int64_t count)
     const int64_t step = store->map && count > LOOKED_AT ? count / LOOKED_AT : 1;
     for (int64_t i = 0; i < count; i += step) {
         const int32_t ahead = (int32_t)(i + step < count ? i + step : i);
-        bt_store_ahead(column, &ahead, 1); /* or a file would be read page by page */
+        bt_store_ahead(column, &ahead, 1); /* otherwise the file would be read page by page */
         size_t row = (size_t)(column->rows ? column->rows->at[i] : i);
         hash = hash_row(hash, store, rows + row * store->row_step);
     }

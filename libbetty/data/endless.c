@@ -1,4 +1,4 @@
-/* data/endless.c: the examples of a set, epoch after epoch, as one endless row. */
+/* data/endless.c: the examples of a set as one endless sequence, epoch after epoch. */
 #include "data/endless.h"
 
 #include "base/random.h"

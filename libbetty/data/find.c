@@ -1,4 +1,4 @@
-/* data/find.c: which files a data set is in: the names that people give to data files. */
+/* data/find.c: finds the files of a data set by the names that people commonly give them. */
 #include "data/find.h"
 #include "data/read.h"
 
@@ -22,7 +22,7 @@ static bool is_test(const char *split) { return strcmp(split, "test") == 0; }
 
 static bool build(char *path, const char *format, ...) BT_FORMAT(2, 3);
 
-/* False, and "", if it is too long. */
+/* If the path is too long, returns false and sets "". */
 static bool build(char *path, const char *format, ...)
 {
     va_list args;
@@ -45,7 +45,7 @@ static const char *base_name(const char *path)
     return slash ? slash + 1 : path;
 }
 
-/* `path` with the last `word` of its file name replaced; "" if that does not occur in it. */
+/* Replaces the last `word` in the file name of `path`; "" if it does not occur. */
 static bool replace(char *to, const char *path, const char *word, const char *by)
 {
     const char *last = NULL;
@@ -57,7 +57,8 @@ static bool replace(char *to, const char *path, const char *word, const char *by
 
 /* ---- images ---- */
 
-/* images -> labels, idx3 or idx4 -> idx1, and ubyte -> short or int if need be; gzip or not. */
+/* Derives the name of the labels: images -> labels, idx3 or idx4 -> idx1, and ubyte -> short or int if necessary; gzip
+ * or not. */
 static bool labels_of(char *labels, const char *images)
 {
     char name[BT_PATH], short_name[BT_PATH], plain[BT_PATH];
@@ -87,7 +88,7 @@ static bt_status found_images(bt_found *found, const char *path)
     return BT_OK;
 }
 
-/* As MNIST and EMNIST call them: PREFIX train-images-idx3-ubyte, and t10k or test. */
+/* Names as in MNIST and EMNIST: PREFIX train-images-idx3-ubyte, and t10k or test. */
 static bool find_images(char *path, const char *prefix, const char *split)
 {
     static const char *const words[] = {"train", "t10k", "test"};
@@ -130,7 +131,7 @@ static bt_status cifar_files(bt_found *found, const char *inside, const char *co
     return BT_OK;
 }
 
-/* The folders cifar-10-batches-bin and cifar-100-binary, whatever they are called here. */
+/* Recognises the folders cifar-10-batches-bin and cifar-100-binary by their content, whatever their names. */
 static bt_status cifar_in(bt_found *found, const char *inside, const char *split)
 {
     static const char *const ten[] = {"data_batch_1.bin", "data_batch_2.bin", "data_batch_3.bin",
@@ -147,7 +148,7 @@ static bt_status cifar_in(bt_found *found, const char *inside, const char *split
 
 /* ---- tables ---- */
 
-/* Name k of those that the test split of `path` may have; false after the last. */
+/* The k-th possible name for the test split of `path`; false after the last. */
 static bool test_name(char *name, const char *path, int k)
 {
     static const char *const marks[] = {".test", "_test", "-test"};
@@ -165,7 +166,7 @@ static bool test_name(char *name, const char *path, int k)
         replace(name, plain, "train", "t10k");
         return true;
     case 2:
-        build(name, "%s.t", plain); /* as on libsvm's pages */
+        build(name, "%s.t", plain); /* as on libsvm's web pages */
         return true;
     default:
         if (k - 3 >= BT_COUNT_OF(marks))
@@ -201,7 +202,7 @@ static bt_status no_test(const char *train)
     return status;
 }
 
-/* By its name, plain or packed: no table is called so. */
+/* Whether the name ends in .bin, plain or compressed: no table has such a name. */
 static bool is_binary(const char *path)
 {
     size_t length = strlen(path);
@@ -210,7 +211,7 @@ static bool is_binary(const char *path)
     return length > 4 && strncmp(path + length - 4, ".bin", 4) == 0;
 }
 
-/* A single file is the split "train"; what stands beside it may be the other. */
+/* A single file is the split "train"; a file next to it may be the other split. */
 static bt_status found_file(bt_found *found, const char *path, const char *split)
 {
     char test[BT_PATH];
@@ -259,7 +260,7 @@ static bt_status texts_at(bt_found *found, const char *base, const char *split)
     return BT_OK;
 }
 
-/* ---- folders of arrays: SPLIT/FIELD.npy; without splits, what is there is to train with ---- */
+/* ---- folders of arrays: SPLIT/FIELD.npy; without splits, all of it is for training ---- */
 
 static bt_status arrays_in(bt_found *found, const char *inside, const char *split)
 {
@@ -272,7 +273,7 @@ static bt_status arrays_in(bt_found *found, const char *inside, const char *spli
     const bool plain = bt_has_arrays(inside), train = strcmp(split, "train") == 0;
     const bool apart = build(other, "%s%s", inside, train ? "test" : "train") && bt_has_arrays(other);
     if (plain && train) {
-        build(found->file, "%.*s", (int)strlen(inside) - 1, inside); /* without its slash */
+        build(found->file, "%.*s", (int)strlen(inside) - 1, inside); /* without the slash */
         found->kind = BT_FOUND_ARRAYS;
     } else if (plain || apart) {
         return bt_fail(BT_ERROR_FILE,

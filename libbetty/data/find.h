@@ -1,4 +1,4 @@
-/* data/find.h: which files a data set is in. */
+/* data/find.h: finds the files of a data set. */
 #ifndef BT_FIND_H
 #define BT_FIND_H
 
@@ -16,17 +16,18 @@ typedef struct bt_found {
         BT_FOUND_TABLE,
         BT_FOUND_TEXTS
     } kind;
-    char file[BT_PATH]; /* the images, or their folder, or that of the arrays, or the table; the texts to train with */
-    char labels[BT_PATH]; /* of images; the texts to validate with; "" if there are none */
-    char other[BT_PATH];  /* the table of the other split; what numbers the classes; the texts to test with; or "" */
+    char file[BT_PATH];   /* the images or their folder; the folder of arrays; the table; or the texts for training */
+    char labels[BT_PATH]; /* of images; the texts for validation; "": none */
+    char other[BT_PATH]; /* the table of the other split; the folder that numbers the classes; the texts for testing; or
+                            "" */
     char more[BT_MORE_FILES][BT_PATH]; /* CIFAR: the other files of the split; "" after the last */
 } bt_found;
 
-/* `base` is a file, with or without its extension, a folder, or what IDX files' names begin with. Nothing there is no
- * failure; a set without the split, or images without labels, are. */
+/* `base` is a file, with or without its extension, a folder, or the prefix of IDX file names. Finding nothing is no
+ * error; a set without the split, or images without labels, are errors. */
 bt_status bt_find_files(const char *base, const char *split, bt_found *found);
 
-/* open.c: the files of a data set by its name, in the places in which data are looked for. */
+/* open.c: finds the files of a named data set in the usual places. */
 bt_status bt_find_data(const char *name, const char *split, bt_found *found);
 
 #endif

@@ -1,4 +1,4 @@
-/* data/gather.c: the rows of a batch, brought near and converted on the way. */
+/* data/gather.c: copies the rows of a batch, converting and prefetching them. */
 #include "base/team.h"
 #include "data/dataset.h"
 #include "runtime/backend.h"
@@ -28,9 +28,9 @@ const char *bt_gather_row(const bt_column *column, int32_t place)
     return (const char *)column->store->array.data + row * column->store->row_step;
 }
 
-/* Rows lie far apart. Short ones are loaded, many at a time, a byte of each cache line: the processor waits for all of
- * them at once, and drops no load as it drops prefetches; they are asked for before, while the last ones are converted.
- * Long ones wait for the width of the way to memory, not for its length: asking for the next ones is enough. */
+/* Rows are far apart in memory. Short rows are loaded in groups, one byte per cache line: the processor then waits for
+ * all of them at once, and unlike prefetches it never drops loads. They are prefetched while the previous group is
+ * converted. For long rows bandwidth matters more than latency: prefetching the next ones is enough. */
 enum { SIDE_BY_SIDE = 16, SHORT = 1024, AHEAD = 2, MOST_ASKED = 4096 };
 
 static void ask(const char *row, size_t bytes)
@@ -49,7 +49,7 @@ static void load(const bt_column *column, const int32_t *places, int64_t count)
         for (size_t at = 0; at < bytes; at += BT_ALIGN)
             sum += row[at];
     }
-    __asm__ volatile("" ::"r"(sum)); /* for the compiler the sum is used */
+    __asm__ volatile("" ::"r"(sum)); /* makes the compiler believe that the sum is used */
 }
 
 void bt_gather_near(const bt_column *column, const int32_t *places, int64_t i, int64_t count)
@@ -62,7 +62,7 @@ void bt_gather_near(const bt_column *column, const int32_t *places, int64_t i, i
         ask(bt_gather_row(column, places[i + ahead]), bytes);
 }
 
-/* Whether the rows lie one after the other in the set, as they do where nothing shuffles it. */
+/* Whether the rows are contiguous in the set, as they are without shuffling. */
 static bool are_one_piece(const bt_column *column, const int32_t *places, int64_t count)
 {
     const size_t step = column->store->row_step;
@@ -73,7 +73,7 @@ static bool are_one_piece(const bt_column *column, const int32_t *places, int64_
     return i == count;
 }
 
-/* Rows of one number, as labels are, that stays as it is. */
+/* Rows of a single number, such as labels, that need no conversion. */
 static void copy_numbers(const bt_column *column, const int32_t *places, int64_t count, char *to)
 {
     for (int64_t i = 0; i < count; i++)

@@ -1,5 +1,5 @@
-/* data/idx.c: images and labels in the IDX format of MNIST: two zero bytes, the type of the numbers, how many axes,
- * each axis' size (32 bits, big-endian), the numbers. */
+/* data/idx.c: reads images and labels in MNIST's IDX format: two zero bytes, the number type, the number of axes, the
+ * size of each axis (32 bits, big-endian), then the numbers. */
 #include "data/read.h"
 
 #include <stdio.h>
@@ -7,10 +7,10 @@
 
 enum { UNSIGNED_BYTE = 8, SHORT = 11, INT = 12, MAX_AXES = 4 };
 
-/* Bytes of a number; 0: a type that is not read. */
+/* Bytes per number; 0: an unsupported type. */
 static int width_of(int type) { return type == UNSIGNED_BYTE ? 1 : type == SHORT ? 2 : type == INT ? 4 : 0; }
 
-/* Reads the header; `what` it should be: "images" of 3 or 4 axes, of bytes, or "labels" of 1. */
+/* Reads the header. `what`: "images", of bytes with 3 or 4 axes, or "labels", with 1 axis. */
 static bt_status read_header(bt_source *source, const char *what, int low, int high, int *rank, int64_t *dims,
                              int *width)
 {
@@ -41,7 +41,7 @@ static bt_status read_header(bt_source *source, const char *what, int low, int h
     return BT_OK;
 }
 
-/* Memory is had at once, on large pages where there are some; what no bytes come for is never touched. */
+/* Allocates all memory at once, on large pages if possible; pages for which no bytes arrive are never touched. */
 static bt_status read_bytes(bt_source *source, int64_t size, uint8_t **bytes)
 {
     int64_t have = 0;
@@ -59,7 +59,7 @@ static bt_status read_bytes(bt_source *source, int64_t size, uint8_t **bytes)
     return status;
 }
 
-/* The whole file as bytes, `width` to a number. */
+/* Reads the whole file as bytes; *width: bytes per number. */
 static bt_status read_file(const char *path, const char *what, int low, int high, bt_array *array, int *width)
 {
     bt_source *source = bt_source_open(path);
@@ -93,7 +93,7 @@ static bt_status read_file(const char *path, const char *what, int low, int high
     return status;
 }
 
-/* Label i: big-endian, and signed if it is longer than a byte. */
+/* Label i: big-endian, signed if it has more than one byte. */
 static int64_t label_at(const uint8_t *bytes, int width, int64_t i)
 {
     const uint8_t *at = bytes + i * width;
@@ -103,7 +103,7 @@ static int64_t label_at(const uint8_t *bytes, int width, int64_t i)
     return width == 4 ? (int32_t)value : width == 2 ? (int16_t)value : (int64_t)value;
 }
 
-/* From [n] labels of `width` bytes to [n] integers, checked. Frees the bytes. */
+/* Converts [n] labels of `width` bytes to checked integers. Frees the bytes. */
 static bt_store *take_labels(const char *path, bt_array bytes, int width, int64_t images, int classes)
 {
     bt_array labels = {.dtype = BT_I32, .rank = 1, .dims = {bytes.dims[0]}};

@@ -1,4 +1,5 @@
-/* data/images.c: a folder of images: SPLIT/CLASS/FILE, PNG or PGM or PPM. The classes are the subfolders, by name. */
+/* data/images.c: reads a folder of images: SPLIT/CLASS/FILE, as PNG, JPEG, PGM or PPM. The classes are the subfolders
+ * in order of their names. */
 #include "data/listing.h"
 #include "data/read.h"
 
@@ -25,10 +26,10 @@ static bt_status is_picture(const char *path, bool *take)
     return BT_OK;
 }
 
-/* ---- which files ---- */
+/* ---- finding the files ---- */
 
 typedef struct files {
-    bt_names paths, classes; /* the classes: all of the set, by number */
+    bt_names paths, classes; /* classes: those of the whole set, by number */
     int32_t *labels;         /* [paths.capacity] */
     int64_t room;
 } files;
@@ -57,7 +58,7 @@ static bt_status add_class(files *all, const char *folder, const char *class, in
     return status;
 }
 
-/* A class that only the test has would shift the numbers of the others. */
+/* A class that only the test split has is refused: it would shift the numbers of the others. */
 static bt_status number_of(const char *folder, const char *class, const char *numbered_by, const bt_names *classes,
                            int32_t *label)
 {
@@ -117,21 +118,21 @@ bt_status bt_images_hash(const char *folder, const char *numbered_by, uint64_t *
 typedef struct album {
     const files *all;
     bt_image_options options;
-    int64_t at;                /* which is being read */
-    int64_t count;             /* how many are read */
-    bt_picture first;          /* what all must be like, as they are in the set */
-    bt_picture found;          /* the one that is being read, before it is resized */
+    int64_t at;                /* index of the image being read */
+    int64_t count;             /* number of images read */
+    bt_picture first;          /* size and channels of all images in the set */
+    bt_picture found;          /* the image being read, before it is resized */
     uint8_t *pixels;           /* of the set */
-    uint8_t *raw;              /* of that one, if it is to be resized */
+    uint8_t *raw;              /* of that image, if it is to be resized */
     int64_t room;              /* of raw, in bytes */
-    int64_t deep, transparent; /* how many */
+    int64_t deep, transparent; /* number of such images */
 } album;
 
 static const char *path_at(const album *a, int64_t i) { return a->all->paths.items[i]; }
 
 static size_t size_of(const album *a) { return (size_t)(a->first.height * a->first.width * a->first.channels); }
 
-/* The first image says what the set is like. */
+/* The first image determines size and channels of the set. */
 static bt_status begin(album *a, const bt_picture *found)
 {
     size_t size;
@@ -165,7 +166,7 @@ static bt_status check_size(const album *a, const bt_picture *found)
     return BT_OK;
 }
 
-/* Where the image goes, whose header has just been read. */
+/* Provides memory for the image whose header has just been read. */
 static bt_status place(void *user, const bt_picture *found, int64_t *channels, uint8_t **pixels)
 {
     album *a = user;
@@ -188,7 +189,7 @@ static bt_status place(void *user, const bt_picture *found, int64_t *channels, u
     return raw ? BT_OK : BT_ERROR_MEMORY;
 }
 
-/* By how it begins; what is none of these is told as what its name says. */
+/* Chooses the reader by the first bytes. An unknown format is reported according to the file's extension. */
 static bt_status read_by_kind(album *a, bt_source *source)
 {
     static const char *const jpeg[] = {".jpg", ".jpeg"}, *const png[] = {".png"};
@@ -224,7 +225,7 @@ static bt_status read_album(album *a)
     return BT_OK;
 }
 
-/* What is not taken of them; NULL: nothing is lost, or there is no memory. */
+/* Notes which parts of the images are not used; NULL: all are used, or there is no memory. */
 static char *note_of(const album *a, const char *folder)
 {
     bt_text text = {0};

@@ -1,4 +1,4 @@
-/* data/jpeg.c: JPEG images, through libjpeg-turbo. It leaves by longjmp when an image is broken: no further than this
+/* data/jpeg.c: reads JPEG images with libjpeg-turbo. On a broken image it exits by longjmp, which stays within this
  * file. */
 #include "data/read.h"
 
@@ -10,17 +10,17 @@
 
 #include <jerror.h>
 
-enum { MOST_SCANS = 500 };         /* of a progressive image: each costs as much as all its pixels */
-enum { PIXELS_PER_BYTE = 64 * 8 }; /* at most: a block of 8 x 8 takes a bit or more */
+enum { MOST_SCANS = 500 };         /* of a progressive image: each scan processes all pixels */
+enum { PIXELS_PER_BYTE = 64 * 8 }; /* upper bound: a block of 8 x 8 takes at least one bit */
 
-typedef struct reading {          /* whatever must be known after a jump is in here, not in local variables */
-    struct jpeg_error_mgr errors; /* the first: libjpeg knows this address only */
+typedef struct reading {          /* all that is needed after a longjmp is here, not in local variables */
+    struct jpeg_error_mgr errors; /* must be first: libjpeg knows only this address */
     struct jpeg_progress_mgr progress;
     struct jpeg_decompress_struct jpeg;
     jmp_buf back;
-    uint8_t *line; /* of four channels, before it is colour */
+    uint8_t *line; /* with four channels, before conversion to colour */
     char why[JMSG_LENGTH_MAX];
-    bt_status status; /* of what has been told already */
+    bt_status status; /* of a failure that was reported already */
 } reading;
 
 static void leave(reading *r, const char *why)
@@ -37,7 +37,7 @@ static void broken(j_common_ptr jpeg)
     leave(r, why);
 }
 
-/* Warnings are of things that any viewer shows an image in spite of; but not that its end is missing. */
+/* Ignores warnings about flaws that every viewer tolerates, but not a missing end. */
 static void warned(j_common_ptr jpeg, int level)
 {
     if (level < 0 && jpeg->err->msg_code == JWRN_JPEG_EOF)
@@ -50,8 +50,8 @@ static void advanced(j_common_ptr jpeg)
         leave((reading *)jpeg->err, "it has too many scans");
 }
 
-/* Red, green and blue of a line of cyan, magenta, yellow and black, which Adobe's programs store the other way round.
- */
+/* Converts a line of cyan, magenta, yellow and black to red, green and blue; Adobe's programs store the four
+ * inverted. */
 static void print_colours(const uint8_t *line, int64_t width, bool adobe, uint8_t *to)
 {
     for (int64_t x = 0; x < width; x++, line += 4)

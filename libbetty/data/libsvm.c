@@ -1,5 +1,5 @@
-/* data/libsvm.c: tables as libsvm writes them: a line is a target, then INDEX:VALUE, indices from 1 and increasing, or
- * as the flags say. */
+/* data/libsvm.c: reads tables in libsvm's format: each line is a target followed by INDEX:VALUE entries. Indices start
+ * at 1 and increase, unless the form says otherwise. */
 #include "data/read.h"
 
 #include <stdlib.h>
@@ -19,7 +19,7 @@ typedef struct libsvm {
     const char *path;
     bool only_width;
     bt_libsvm_form form;
-    int32_t *seen; /* the indices of a line, where they may come in any order */
+    int32_t *seen; /* the indices of a line, if any order is allowed */
     int64_t seen_count, seen_room;
     int64_t line, features;
     entry *entries;
@@ -66,7 +66,7 @@ static int ascending(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* At the end of a line whose indices came in any order. */
+/* Checks for duplicates at the end of a line whose indices may be in any order. */
 static bt_status check_twice(libsvm *s)
 {
     if (s->seen_count > 1)
@@ -79,7 +79,7 @@ static bt_status check_twice(libsvm *s)
     return BT_OK;
 }
 
-/* INDEX:VALUE; *before is the index before it in the line. */
+/* Reads INDEX:VALUE; *before is the previous index of the line. */
 static bt_status add_entry(libsvm *s, const char *token, int64_t length, int64_t *before)
 {
     int64_t index = 0, i = 0;
@@ -94,7 +94,7 @@ static bt_status add_entry(libsvm *s, const char *token, int64_t length, int64_t
             s, token, length,
             "an index of at least 1: libsvm counts features from 1; \"FILE:from_zero\" reads a file that counts "
             "from 0");
-    index += s->form.from_zero; /* from 1, here */
+    index += s->form.from_zero; /* now counted from 1 */
     if (s->form.any_order)
         BT_TRY(note_index(s, index));
     else if (index <= *before)
@@ -121,7 +121,7 @@ static bt_status add_entry(libsvm *s, const char *token, int64_t length, int64_t
 
 static bool is_blank(char c) { return c == ' ' || c == '\t' || c == '\r'; }
 
-/* Up to its end or to #, after which a comment may stand. */
+/* Reads up to the end or to #, which starts a comment. */
 static bt_status read_line(libsvm *s, const char *line, int64_t length)
 {
     int64_t before = 0, at = 0;
@@ -170,7 +170,7 @@ static bt_status make_dense(const libsvm *s, double **x)
     return BT_OK;
 }
 
-/* The rows' entries one after the other, each row as long as the longest. */
+/* Stores the entries of each row in order, padded to the length of the longest row. */
 static void lay_rows(const libsvm *s, int64_t width, double *values, int32_t *columns)
 {
     int64_t at = 0;

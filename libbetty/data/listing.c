@@ -1,4 +1,4 @@
-/* data/listing.c: what is in a folder: names that a reader wants, sorted. */
+/* data/listing.c: sorted lists of the names in a folder that a reader wants. */
 #include "data/listing.h"
 
 #include "base/base.h"

@@ -1,7 +1,7 @@
-/* data/loader.c: draws batches: the ring of buffers, the thread that fills it ahead.
+/* data/loader.c: draws batches: the ring of buffers, and the thread that fills it ahead.
  *
- * All memory is had, or lent, before a batch is drawn, so that filling it cannot fail, on whatever thread. A draw's
- * content is a pure function of its number, so seeking is counting. */
+ * All memory is allocated or lent before a batch is drawn, so that filling cannot fail on any thread. A draw's content
+ * is a pure function of its number, so seeking is just counting. */
 #include "data/loader_inside.h"
 #include "runtime/store.h"
 
@@ -14,7 +14,7 @@ static void *fill_ahead(void *argument)
     bt_loader *loader = argument;
     pthread_mutex_lock(&loader->lock);
     while (!loader->stop) {
-        if (loader->filled > loader->position) { /* one ahead is what the ring has room for */
+        if (loader->filled > loader->position) { /* the ring has room for one batch ahead */
             pthread_cond_wait(&loader->changed, &loader->lock);
             continue;
         }
@@ -29,7 +29,8 @@ static void *fill_ahead(void *argument)
     return NULL;
 }
 
-/* Signals are for the program's own threads. Without a thread the loader fills its batches when they are drawn. */
+/* The thread blocks all signals, which are meant for the program's own threads. If it cannot start, batches are filled
+ * when they are drawn. */
 void bt_loader_start(bt_loader *loader)
 {
     sigset_t all, before;
@@ -53,9 +54,9 @@ void bt_loader_stop(bt_loader *loader)
     loader->threaded = false;
 }
 
-/* ---- where batches lie ---- */
+/* ---- memory of batches ---- */
 
-/* Lays the fields of a head into a buffer that was measured for the full shape. */
+/* Points the fields of a head to a buffer that is large enough for the full shape. */
 static void lay_into(bt_batch *head, const bt_batch *full, char *memory)
 {
     for (int i = 0; i < head->field_count; i++) {
@@ -75,7 +76,6 @@ static void lay_out(bt_loader *loader)
     }
 }
 
-/* Of its own. */
 bt_status bt_loader_take_memory(bt_loader *loader)
 {
     for (int64_t k = 0; k < loader->slot_count; k++) {
@@ -184,7 +184,7 @@ void bt_loader_complete(bt_loader *loader, const bt_batch *batch)
     const int ranks = loader->options.ranks;
     if (ranks == 1)
         return;
-    bt_loader_stop(loader); /* it fills what lies in the same scratch memory */
+    bt_loader_stop(loader); /* the thread uses the same scratch memory */
     loader->options.ranks = 1;
     for (int64_t k = 0; k < loader->slot_count; k++)
         for (int i = 0; i < loader->shape_count; i++)

@@ -1,4 +1,4 @@
-/* data/loader_fill.c: what a draw holds: which examples are whose, and their values, gathered into a buffer. */
+/* data/loader_fill.c: the content of a draw: which examples it has, and their values gathered into a buffer. */
 #include "data/loader_inside.h"
 #include "ops/ops.h"
 
@@ -16,7 +16,8 @@ int64_t bt_feed_examples_in(const bt_loader *loader, const bt_feed *f, int part,
     return f == loader->feeds && in_short ? f->set->count % f->batch : bt_feed_examples(f, part);
 }
 
-/* The first set's epochs begin with a batch, so its last one may be short; the others go on and on. */
+/* Each epoch of the first set starts with a new batch, so its last batch may be short; the other sets continue without
+ * end. */
 static int64_t begin_of(const bt_loader *loader, const bt_feed *f, int64_t draw)
 {
     if (f->row.part || !loader->per_epoch)
@@ -31,7 +32,7 @@ static bool is_short(const bt_loader *loader, int64_t draw)
 
 bt_batch *bt_loader_head(const bt_loader *loader, bt_slot *s, int64_t draw) { return s->heads[is_short(loader, draw)]; }
 
-/* Which examples of each part; without tasks, `count` of one. */
+/* Chooses the examples of each part; without tasks, `count` examples of the only part. */
 static void choose(const bt_loader *loader, bt_feed *f, int64_t draw, int64_t count,
                    int32_t *const places[BT_TASK_PARTS])
 {
@@ -41,9 +42,9 @@ static void choose(const bt_loader *loader, bt_feed *f, int64_t draw, int64_t co
         bt_endless_places(&f->row, begin_of(loader, f, draw), count, places[0]);
 }
 
-/* ---- fields that lie in files ---- */
+/* ---- fields stored in files ---- */
 
-enum { KEPT = 1 << 24 }; /* bytes of such files that stay mapped at least, and at most those of a batch more */
+enum { KEPT = 1 << 24 }; /* pages of such files are released after this many bytes, at the end of a batch */
 
 static void ask_for(bt_loader *loader, bt_feed *f, int64_t draw)
 {
@@ -59,8 +60,8 @@ static void ask_for(bt_loader *loader, bt_feed *f, int64_t draw)
     }
 }
 
-/* What the draw needs that has not been asked for, and what the one after it will: while this one is gathered, and the
- * one before is used, the disk works. */
+/* Announces what this draw needs, unless that was done before, and what the next one needs. So the disk works while
+ * this draw is gathered and the previous one is used. */
 static void ask_ahead(bt_loader *loader, int64_t draw)
 {
     for (int64_t next = loader->asked > draw ? loader->asked : draw; next <= draw + 1 && next < loader->most; next++)
@@ -83,9 +84,9 @@ static void let_go(bt_loader *loader, const bt_feed *f, int64_t examples)
     loader->gathered = 0;
 }
 
-/* ---- */
+/* ---- values ---- */
 
-/* In a task the classes are 0, 1, ..., each with as many examples as another; here from example `first` on. */
+/* The classes of a task are 0, 1, ..., with equally many examples each; starts at example `first`. */
 static void number_classes(const bt_array *label, int64_t first, int64_t each)
 {
     int32_t *to = label->data;
@@ -93,10 +94,10 @@ static void number_classes(const bt_array *label, int64_t first, int64_t each)
         to[i] = (int32_t)((first + i) / each);
 }
 
-/* The fields of a part of a draw: those of the set, index, and what is made beside. */
+/* Number of fields of a part of a draw: those of the set, `index`, and those of mixup. */
 static int64_t fields_of(const bt_feed *f) { return f->set->column_count + 1 + (bt_feed_mixes(f) ? 2 : 0); }
 
-/* The rows that it fills of a field: those of its rank, where the field counts the examples of the batch. */
+/* The rows of a field to fill: this rank's, if the field has one row per example of the batch; otherwise all. */
 static void own_rows(const bt_loader *loader, const bt_batch *batch, const bt_array *field, int64_t *first,
                      int64_t *end)
 {

@@ -1,4 +1,4 @@
-/* data/loader_open.c: a loader is opened: its sets, the shapes of its batches, all its memory. */
+/* data/loader_open.c: opens a loader: its sets, the shapes of its batches, all its memory. */
 #include "data/loader_inside.h"
 
 bt_loader_options bt_loader_defaults(void)
@@ -41,7 +41,8 @@ static bt_status check(const bt_dataset *data, const bt_loader_options *o)
     return BT_OK;
 }
 
-/* The examples of all draws of a set are numbered one after another, also those that drop_last leaves out. */
+/* The maximum number of draws. The examples of all draws of a set are numbered consecutively, including those that
+ * drop_last leaves out. */
 static int64_t most_draws(const bt_loader *loader)
 {
     int64_t each = 1;
@@ -73,7 +74,7 @@ static bt_status open_feeds(bt_loader *loader)
     loader->constant = whole && !chance;
     for (int64_t k = 0; o->shuffle && !whole && k < loader->feed_count; k++) {
         bt_feed *f = &loader->feeds[k];
-        const bool across = k || loader->data->tasks; /* a batch may lie across the end of a joined set's epoch */
+        const bool across = k || loader->data->tasks; /* a batch may span the end of a joined set's epoch */
         if (!f->set->tasks)
             BT_TRY(bt_endless_shuffle(&f->row, across ? 2 : 1));
     }
@@ -115,7 +116,8 @@ static bt_status declare_part(bt_batch *batch, const bt_loader *loader, const bt
     return declare(batch, f, part, BT_SHARE, numbers);
 }
 
-/* The fields of all sets, and `index` of each, of the full (0) or short (1) shape. Of a task, the query counts. */
+/* Declares the fields of all sets and their `index`, in the full (0) or short (1) shape. For tasks, the batch's count
+ * is that of the query. */
 static bt_batch *make_shape(const bt_loader *loader, int which)
 {
     bt_batch *batch = bt_alloc(sizeof *batch);
@@ -145,7 +147,7 @@ static bool buffer_size(const bt_batch *shape, size_t *size)
     return true;
 }
 
-/* For places of a draw that is asked for ahead: those of the largest set. */
+/* Makes room for the places of a draw announced ahead: enough for the largest set. */
 static bt_status open_ahead(bt_loader *loader)
 {
     int64_t most = 0;
@@ -165,7 +167,7 @@ static bt_status open_ahead(bt_loader *loader)
     return (loader->ahead = bt_alloc_array((size_t)most, sizeof *loader->ahead)) ? BT_OK : BT_ERROR_MEMORY;
 }
 
-/* For each thread as much as the set needs that needs most. */
+/* For each thread, as much as the most demanding set needs. */
 static bt_status open_scratch(bt_loader *loader)
 {
     size_t most = 0, bytes;

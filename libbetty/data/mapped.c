@@ -1,6 +1,6 @@
-/* data/mapped.c: field values that stay in their file, which is mapped into memory: a set may be larger than memory.
- * The kernel is told which rows the next batch needs, so that it reads them meanwhile, and lets go of those that have
- * been used: they count neither as the process's memory nor as the plan's. */
+/* data/mapped.c: field values that stay in their file, which is mapped into memory, so that a set may exceed memory.
+ * The kernel is told which rows the next batch needs, so that it reads them in advance, and which pages are no longer
+ * needed. They count neither as the process's memory nor in the plan. */
 #include "data/dataset.h"
 
 #include <errno.h>
@@ -10,7 +10,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* Files below it are read as the kernel sees fit, around what is touched; in larger ones only what is asked for. */
+/* For smaller files, the kernel decides how much to read around an access; for larger ones only what is announced is
+ * read. */
 enum { LARGE = 1 << 26 };
 
 static void *map_file(const char *path, size_t bytes)
@@ -40,7 +41,7 @@ bt_store *bt_store_map(const char *path, bt_array array, size_t offset)
     array.data = map + offset;
     bt_store *store = bt_store_over(array, map, bytes);
     if (store && bytes > LARGE)
-        madvise(map, bytes, MADV_RANDOM); /* what is not followed costs time only */
+        madvise(map, bytes, MADV_RANDOM); /* only a hint: failure costs time at most */
     return store;
 }
 
@@ -50,7 +51,7 @@ void bt_store_ahead(const bt_column *column, const int32_t *places, int64_t coun
     if (!store->map)
         return;
     const size_t page = (size_t)sysconf(_SC_PAGESIZE);
-    uintptr_t from = 0, to = 0; /* a run of rows whose pages follow each other */
+    uintptr_t from = 0, to = 0; /* a run of rows on consecutive pages */
     for (int64_t i = 0; i < count; i++) {
         const uintptr_t row = (uintptr_t)bt_gather_row(column, places[i]), begin = row / page * page,
                         end = row + store->row_bytes;
@@ -70,5 +71,5 @@ void bt_store_ahead(const bt_column *column, const int32_t *places, int64_t coun
 void bt_store_let_go(const bt_store *store)
 {
     if (store->map)
-        madvise(store->map, store->map_bytes, MADV_DONTNEED); /* of this process; it stays in the kernel's memory */
+        madvise(store->map, store->map_bytes, MADV_DONTNEED); /* the kernel keeps them in its cache */
 }

@@ -1,6 +1,6 @@
-/* data/narrow.c: f32 numbers that all are x/255 for bytes x, as those of images often are, kept as these bytes: a
- * quarter of the memory, and of what a batch reads. Their values stay what they were, to the bit: in f64 they are the
- * f32 numbers, not x/255 once more. */
+/* data/narrow.c: stores f32 numbers that all are x/255 for bytes x, as image data often are, as these bytes: a quarter
+ * of the memory and of the reading. The values are unchanged to the last bit: delivered as f64, they are the f32
+ * numbers, not x/255 computed again. */
 #include "data/dataset.h"
 #include "runtime/backend.h"
 
@@ -8,7 +8,8 @@
 
 enum { PIECE = 256 };
 
-/* Whether bytes deliver these numbers: tried with the code that will deliver them. -0 and NaN are no x/255. */
+/* Whether bytes reproduce these numbers exactly, tested with the code that will deliver them. -0 and NaN do not
+ * pass. */
 static bool narrow(int64_t count, const float *from, uint8_t *to)
 {
     float back[PIECE];
@@ -24,7 +25,7 @@ bt_status bt_store_narrow(bt_array values, bt_store **store)
     const float *from = values.data;
     uint8_t head[PIECE];
     *store = NULL;
-    if (values.dtype != BT_F32 || !narrow(count < PIECE ? count : PIECE, from, head)) /* most are found here */
+    if (values.dtype != BT_F32 || !narrow(count < PIECE ? count : PIECE, from, head)) /* most mismatches show here */
         return BT_OK;
     uint8_t *bytes = bt_alloc((size_t)count);
     if (!bytes)

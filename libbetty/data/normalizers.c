@@ -26,7 +26,7 @@ static int keep(int32_t c, bool kept, int32_t to[3])
     return kept;
 }
 
-/* U+FFFD stands for what could not be read. */
+/* U+FFFD stands for unreadable input, and is dropped. */
 int bt_map_clean(int32_t c, int32_t to[3])
 {
     const bool blank = bt_char_classes(c) & BT_SPACE;
@@ -35,7 +35,7 @@ int bt_map_clean(int32_t c, int32_t to[3])
     return keep(blank ? ' ' : c, !gone, to);
 }
 
-/* What BERT takes for ideographs. */
+/* What BERT treats as ideographs. */
 static bool is_ideograph(int32_t c)
 {
     static const int32_t ranges[][2] = {{0x4E00, 0x9FFF},   {0x3400, 0x4DBF},   {0x20000, 0x2A6DF}, {0x2A700, 0x2B73F},
@@ -74,7 +74,7 @@ void bt_step_form(const bt_step *step, const bt_pieces *from, bt_pieces *to)
     for (int64_t i = 0; i < from->count; i++) {
         int64_t size;
         const char *text = bt_pieces_get(from, i, &size);
-        if (is_ascii(text, size)) /* in every form */
+        if (is_ascii(text, size)) /* unchanged by every form */
             bt_pieces_put(to, text, size);
         else
             bt_unicode_normalize(text, size, (bt_unicode_form)step->setting, to);

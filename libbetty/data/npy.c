@@ -1,16 +1,16 @@
-/* data/npy.c: the header of a .npy file (NumPy's format, versions 1 to 3): the magic, the version, the length of a
- * Python dictionary, and that: {'descr': '<f4', 'fortran_order': False, 'shape': (60000, 28, 28), }. The numbers lie
- * behind it, as they are in memory. */
+/* data/npy.c: reads the header of a .npy file (NumPy's format, versions 1 to 3): the magic, the version, the length of
+ * a Python dictionary, and the dictionary: {'descr': '<f4', 'fortran_order': False, 'shape': (60000, 28, 28), }. The
+ * numbers follow, as they are in memory. */
 #include "data/read.h"
 
 #include <string.h>
 
 enum { MOST_HEADER = 1 << 16 };
 
-typedef struct dictionary { /* being read */
+typedef struct dictionary { /* the dictionary being read */
     const char *path;
     char *text;
-    int64_t at, size, first; /* first: its place in the file */
+    int64_t at, size, first; /* first: its offset in the file */
 } dictionary;
 
 static bt_status wrong(const dictionary *d, const char *expected)
@@ -21,7 +21,7 @@ static bt_status wrong(const dictionary *d, const char *expected)
 
 static bool is_blank(char c) { return c == ' ' || c == '\n' || c == '\t' || c == '\r'; }
 
-/* What is next, over blanks; 0: the end. */
+/* The next character that is not blank; 0: the end. */
 static char next(dictionary *d)
 {
     while (d->at < d->size && is_blank(d->text[d->at]))
@@ -36,7 +36,7 @@ static bool skip(dictionary *d, char c)
     return here;
 }
 
-/* 'TEXT' or "TEXT", which then ends with a 0 in the place of its quote. */
+/* 'TEXT' or "TEXT"; a 0 replaces its closing quote. */
 static bt_status read_string(dictionary *d, char **text)
 {
     const char quote = next(d);
@@ -144,7 +144,7 @@ static bt_status read_dictionary(dictionary *d, bt_npy *npy, bool *fortran)
     return BT_OK;
 }
 
-/* The file is as long as the header says, and the numbers stand where a processor can read them in place. */
+/* Checks that the file has the size that the header says, and that the numbers are aligned for use in place. */
 static bt_status check(const dictionary *d, const bt_npy *npy, bool fortran, int64_t size)
 {
     const bt_array *a = &npy->array;

@@ -1,4 +1,4 @@
-/* data/number.c: decimal numbers in text. strtod alone would read "0x1p3", "nan" and, in some locales, "1,5". */
+/* data/number.c: decimal numbers in text. strtod alone would accept "0x1p3", "nan" and, in some locales, "1,5". */
 #include "data/read.h"
 
 #include <locale.h>
@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static locale_t plain; /* made once, kept: the "C" locale */
+static locale_t plain; /* the "C" locale, made once and kept */
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 
 static void make_plain(void) { plain = newlocale(LC_ALL_MASK, "C", (locale_t)0); }

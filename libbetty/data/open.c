@@ -1,4 +1,4 @@
-/* data/open.c: data sets by name or path. */
+/* data/open.c: opens data sets by name or path. */
 #include "data/find.h"
 #include "data/places.h"
 #include "data/read.h"
@@ -13,8 +13,8 @@
 
 static const struct {
     const char *name, *help; /* what to do if it is missing */
-    int classes;             /* labels are 0 .. classes-1; 0: not known */
-    const char *folder;      /* where else it may be, beside that name or in it; NULL: nowhere */
+    int classes;             /* labels are 0 .. classes-1; 0: unknown */
+    const char *folder;      /* another folder where it may be, next to that name or inside it; NULL: none */
 } known[] = {
     {"fashion-mnist", "install it: apt install dataset-fashion-mnist", 10, NULL},
     {"mnist",
@@ -49,7 +49,7 @@ static int known_index(const char *name)
     return -1;
 }
 
-/* ---- reading what was found ---- */
+/* ---- reading the files found ---- */
 
 static _Thread_local bool blank;
 
@@ -70,7 +70,7 @@ static bool has_end(const char *path, const char *end)
     return length >= tail && strncmp(path + length - tail, end, tail) == 0;
 }
 
-/* By its name, or else by how it begins. */
+/* Tells the format by the file name, or else by the first bytes. */
 static bt_status tell_format(const char *path, format *kind)
 {
     char head[4096] = "";
@@ -109,7 +109,7 @@ static bt_dataset *read_table(const bt_found *found, const char *target)
     case FORMAT_CSV:
         return bt_read_csv(found->file, target);
     case FORMAT_LIBSVM:
-        /* A feature that only one split has widens both, or they would not fit one model. */
+        /* A feature that occurs in only one split widens both, because both must fit one model. */
         if (bt_libsvm_form_of(found->file, target, &form) != BT_OK)
             return NULL;
         if (*found->other && tell_format(found->other, &other) == BT_OK && other == FORMAT_LIBSVM &&
@@ -129,13 +129,13 @@ static bt_dataset *read_table(const bt_found *found, const char *target)
     return NULL;
 }
 
-/* ---- sets read from the same files share their memory ---- */
+/* ---- sets read from the same files share memory ---- */
 
 enum { MOST_FIELDS = BT_TEXT_FIELDS };
 
 static const char *const image_fields[] = {"image", "label", "coarse"}, *const table_fields[] = {"x", "y"};
 
-/* The names of the fields that a set of such files has: `least` of them or more, up to `most`. */
+/* The field names of a set from such files: between `least` and `most` of them. */
 static const char *const *fields_of(const bt_found *found, const char *target, int *least, int *most)
 {
     format kind;
@@ -150,10 +150,11 @@ static const char *const *fields_of(const bt_found *found, const char *target, i
     return found->kind == BT_FOUND_TEXTS ? bt_text_fields : found->kind == BT_FOUND_TABLE ? table_fields : image_fields;
 }
 
-/* What a field is published as: of sets with more fields and with fewer, none is taken for another. */
+/* The number under which a field is published: it includes the field count, so that sets with different numbers of
+ * fields are not confused. */
 static int number_of(int field, int count) { return count * MOST_FIELDS + field; }
 
-/* Fills `stores` from what is alive, all or none. */
+/* Fills `stores` with those in memory: all or none. */
 static bool find_stores(const char *key, bt_store **stores, int count)
 {
     bool all = true;
@@ -194,7 +195,7 @@ static bt_dataset *read_files(const bt_found *found, const char *split, const ch
     return bt_read_idx(found->file, found->labels, classes);
 }
 
-/* Which files these are, and what is made of them. */
+/* Adds to the key the identity of the files and the settings they are read with. */
 static bt_status add_key(bt_text *key, const bt_found *found, const char *split, const char *target, int classes,
                          const bt_image_options *o)
 {
@@ -213,7 +214,7 @@ static bt_status add_key(bt_text *key, const bt_found *found, const char *split,
     return BT_OK;
 }
 
-/* What stands for rows that were not read is nobody else's. */
+/* A store in which one row stands for rows that were not read is never shared. */
 static bool is_whole(const bt_dataset *data)
 {
     for (int64_t i = 0; i < data->column_count; i++)
@@ -226,7 +227,7 @@ static bt_dataset *read_found(const bt_found *found, const char *split, const ch
                               const bt_image_options *o)
 {
     int count, most;
-    if (found->kind == BT_FOUND_ARRAYS) /* whose memory is the kernel's, which shares it */
+    if (found->kind == BT_FOUND_ARRAYS) /* the kernel shares the memory of mapped files */
         return bt_read_arrays(found->file);
     const char *const *names = fields_of(found, target, &count, &most);
     bt_store *stores[MOST_FIELDS];
@@ -251,9 +252,9 @@ static bt_dataset *read_found(const bt_found *found, const char *split, const ch
     return data;
 }
 
-/* ---- where to look ---- */
+/* ---- search ---- */
 
-/* Under its name; a known set also in the folder that it is handed out as, beside or inside. */
+/* Looks for its name; for a known set also for the folder that it is distributed as, next to it or inside. */
 static bt_status search_in(const char *folder, const char *name, const char *split, bt_found *found)
 {
     const int index = known_index(name);
@@ -280,7 +281,7 @@ bt_status bt_find_data(const char *name, const char *split, bt_found *found)
     return status;
 }
 
-/* "FILE:COLUMN": the part in front of the last colon, if there is one. */
+/* "FILE:COLUMN": looks for the part before the last colon, if there is one. */
 static bt_status search_column(const char *name, const char *split, bt_found *found, const char **target)
 {
     const char *colon = strrchr(name, ':');
@@ -312,7 +313,7 @@ static void nothing_at(const char *path)
         bt_fail(BT_ERROR_FILE, "data set \"%s\" not found: no such file or folder", path);
 }
 
-/* A folder of that name in one of the places, in which there was no data set: it is told as by its path. */
+/* If there is a folder of that name in one of the places, but no data set in it, reports it as for a path. */
 static bool found_folder(const char *name)
 {
     struct stat info;
@@ -356,7 +357,7 @@ static bt_status wrong_split(const char *name, const char *split)
         strcmp(split, "valid") == 0 ? " (only texts with votes and folders of images or of arrays have valid)" : "");
 }
 
-/* Only folders of images are resized. */
+/* Refuses image options for all but folders of images. */
 static bt_status check_resized(const char *name, const bt_found *found, const bt_image_options *o)
 {
     if (!o || found->kind == BT_FOUND_FOLDERS || found->kind == BT_FOUND_NOTHING)
@@ -367,7 +368,7 @@ static bt_status check_resized(const char *name, const bt_found *found, const bt
                    name);
 }
 
-/* Options NULL: nothing is asked of images. */
+/* o NULL: no image options. */
 static bt_dataset *open_set(const char *name, const char *split, const bt_image_options *o)
 {
     bool usual = strcmp(split, "train") == 0 || strcmp(split, "test") == 0, valid = strcmp(split, "valid") == 0;

@@ -1,4 +1,4 @@
-/* data/pieces.c: a list of texts in one memory. */
+/* data/pieces.c: a list of texts in one block of memory. */
 #include "data/pieces.h"
 
 #include <string.h>

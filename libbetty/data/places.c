@@ -1,4 +1,4 @@
-/* data/places.c: the folders in which data are looked for by name. */
+/* data/places.c: the folders searched for named data. */
 #include "data/places.h"
 #include "data/data.h"
 
@@ -6,7 +6,7 @@
 #include <string.h>
 #include <unistd.h>
 
-/* Where the data that come with the library are: beside its sources, and where they are installed. */
+/* The folders with the data that come with the library: next to its sources, and at the installed place. */
 #ifndef BT_SOURCE_DATA_DIR
 #define BT_SOURCE_DATA_DIR ""
 #endif
@@ -30,7 +30,7 @@ bt_status bt_places_for(const char *name, bt_places *places)
         places->folders[places->count++] = ".";
         return BT_OK;
     }
-    BT_TRY(bt_installed("share/betty/data", "", &places->installed)); /* below the prefix that it has now */
+    BT_TRY(bt_installed("share/betty/data", "", &places->installed)); /* below the present prefix */
     const bool path = strpbrk(name, "/.") != NULL;
     const char *const all[BT_PLACES] = {
         path ? "." : NULL, path ? beside : NULL, getenv("BETTY_DATA"), "data",

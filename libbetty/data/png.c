@@ -1,18 +1,18 @@
-/* data/png.c: PNG images, through libpng. It leaves by longjmp when an image is broken: no further than this file. */
+/* data/png.c: reads PNG images with libpng. On a broken image it exits by longjmp, which stays within this file. */
 #include "data/read.h"
 
 #include <png.h>
 #include <setjmp.h>
 #include <stdio.h>
 
-typedef struct reading { /* whatever must be known after a jump is in here, not in local variables */
+typedef struct reading { /* all that is needed after a longjmp is here, not in local variables */
     bt_source *source;
     png_structp png;
     png_infop info;
     bt_picture_fn *place;
     void *user;
     char why[128];
-    bt_status status; /* of what has been told already */
+    bt_status status; /* of a failure that was reported already */
 } reading;
 
 static void broken(png_structp png, png_const_charp why)
@@ -49,7 +49,7 @@ static void get_bytes(png_structp png, png_bytep to, size_t size)
         png_error(png, "the file ends too early");
 }
 
-/* 8 bits per channel, palettes and 1, 2 or 4 bits expanded, no alpha; 1 or 3 channels. */
+/* Asks for 8 bits per channel, palettes and 1, 2 or 4 bits expanded, no alpha; 1 or 3 channels. */
 static void ask_for_bytes(reading *r)
 {
     png_byte kind = png_get_color_type(r->png, r->info), bits = png_get_bit_depth(r->png, r->info);
@@ -59,10 +59,11 @@ static void ask_for_bytes(reading *r)
         png_set_expand_gray_1_2_4_to_8(r->png);
     if (bits == 16)
         png_set_scale_16(r->png);
-    png_set_strip_alpha(r->png); /* that of a palette, too */
+    png_set_strip_alpha(r->png); /* also that of a palette */
 }
 
-/* So that a short file with large sizes in its header costs no memory: deflate packs 1032 bytes into one at most. */
+/* So that a short file with large sizes in its header takes no memory: deflate compresses at most 1032 bytes into
+ * one. */
 static void check_length(reading *r, const bt_picture *found)
 {
     const int64_t row = (int64_t)png_get_rowbytes(r->png, r->info), most = bt_source_most(r->source);
@@ -116,7 +117,7 @@ bt_status bt_read_png(bt_source *source, bt_picture_fn *place, void *user)
     r.info = r.png ? png_create_info_struct(r.png) : NULL;
     if (r.info)
         read_image(&r);
-    if (r.status == BT_OK && bt_error_status() != before) /* memory that it asked for */
+    if (r.status == BT_OK && bt_error_status() != before) /* an allocation failed */
         r.status = bt_error_status();
     else if (r.status == BT_OK && (!r.info || *r.why))
         r.status = bt_fail(BT_ERROR_DATA, "%s: not a complete PNG image: %s", bt_source_path(source),

@@ -1,10 +1,10 @@
-/* data/pnm.c: images as PGM (grey) and PPM (colour), binary: P5 or P6, width, height, the largest value, each a decimal
- * number, and after one more space the bytes; above 255 two to a number, the first counts more. */
+/* data/pnm.c: reads images as binary PGM (grey) and PPM (colour): P5 or P6, then width, height and largest value as
+ * decimal numbers, then one space and the samples. A largest value above 255 means two bytes per sample, big-endian. */
 #include "data/read.h"
 
 #include <string.h>
 
-enum { LARGEST = 1 << 20 }; /* side of an image */
+enum { LARGEST = 1 << 20 }; /* side of an image, in pixels */
 
 static bt_status wrong(bt_source *source, const char *what)
 {
@@ -15,7 +15,7 @@ static bt_status wrong(bt_source *source, const char *what)
 
 static bool is_space(int byte) { return byte == ' ' || (byte >= '\t' && byte <= '\r'); }
 
-/* A byte of the header, where a comment, from # to the end of the line, is as good as that end. */
+/* A byte of the header; a comment, from # to the end of the line, counts as a line end. */
 static int header_byte(bt_source *source)
 {
     int byte = bt_source_byte(source);
@@ -24,7 +24,7 @@ static int header_byte(bt_source *source)
     return byte;
 }
 
-/* A number of the header, and the one space after it. -1: there is none. */
+/* A number of the header and the single space after it. -1: there is none. */
 static int64_t read_size(bt_source *source, int64_t most)
 {
     int byte = header_byte(source);
@@ -42,7 +42,7 @@ static bt_status too_short(bt_source *source, int64_t found, int64_t due)
                    bt_source_path(source), (long long)found, (long long)due);
 }
 
-/* Grey pixels in front of a row of three times the length become colours, the last first. */
+/* Expands grey pixels to three channels in place, starting from the last. */
 static void spread(uint8_t *pixels, int64_t count)
 {
     for (int64_t i = count - 1; i >= 0; i--)
@@ -57,7 +57,7 @@ static bt_status too_light(bt_source *source, int64_t found, int64_t largest)
 
 static uint8_t to_byte(int64_t value, int64_t largest) { return (uint8_t)((value * 255 + largest / 2) / largest); }
 
-/* Numbers of two bytes, rounded to one. */
+/* Samples of two bytes, rounded to one. */
 static bt_status read_deep(bt_source *source, int64_t size, int64_t largest, uint8_t *pixels)
 {
     uint8_t piece[4096];

@@ -1,10 +1,10 @@
-/* data/registry.c: data sets that users define. */
+/* data/registry.c: data sets defined by users. */
 #include "data/registry.h"
 
 #include <pthread.h>
 #include <string.h>
 
-typedef struct running { /* the open functions that this thread is in */
+typedef struct running { /* open functions that are running on this thread */
     const bt_dataset_def *def;
     const struct running *outer;
 } running;

@@ -1,13 +1,14 @@
-/* data/resize.c: images of bytes are resized: each pixel is the mean of those that it covers, weighted by a triangle as
- * wide as two of them (two of the source, where it grows), first along the rows, then along the columns, rounded to a
- * byte each time; weights are rounded to 22 bits behind the point. So do Pillow, and torchvision, which uses it. */
+/* data/resize.c: resizes images of bytes. Each pixel is the mean of those that it covers, weighted by a triangle twice
+ * as wide as the pixel (when enlarging, as wide as two source pixels). It resizes rows first, then columns, and rounds
+ * to a byte each time. Weights are rounded to 22 fractional bits. Pillow does the same, and so does torchvision, which
+ * uses it. */
 #include "data/read.h"
 
 #include <math.h>
 
 enum { BITS = 22 };
 
-typedef struct taps { /* of `count` pixels of a line: from pixel first[i] on, width[i] weights */
+typedef struct taps { /* for `count` pixels of a line: weights of the width[i] source pixels from first[i] on */
     int64_t *first, *width;
     int32_t *weights; /* [count, most] */
     int64_t count, most;
@@ -35,7 +36,7 @@ static void weigh(taps *t, int64_t i, double centre, double reach, int64_t size,
         t->weights[i * t->most + k] = (int32_t)(0.5 + weights[k] / sum * (1 << BITS));
 }
 
-/* Of a line of `size` pixels made `resized` long, the pixels from..from + count. */
+/* Computes the pixels from..from + count of a line of `size` pixels resized to `resized`. */
 static bt_status make_taps(taps *t, int64_t size, int64_t resized, int64_t from, int64_t count)
 {
     const double scale = (double)size / (double)resized, reach = scale > 1 ? scale : 1;
@@ -51,7 +52,7 @@ static bt_status make_taps(taps *t, int64_t size, int64_t resized, int64_t from,
     return good ? BT_OK : BT_ERROR_MEMORY;
 }
 
-/* Pixel i of the taps, of bytes that lie `step` apart. */
+/* Pixel i of the taps, from bytes that are `step` apart. */
 static uint8_t blend(const taps *t, int64_t i, const uint8_t *from, int64_t step)
 {
     int32_t sum = 1 << (BITS - 1);
@@ -77,7 +78,7 @@ static void resize(const taps *rows, const taps *columns, const uint8_t *from, i
             to[y * row + i] = blend(rows, y, middle + i - top * row, row);
 }
 
-/* Where a part of `size` begins in the middle of a line: to the nearest, and if two are, to the even one. */
+/* Where the central part of `size` begins in a line; halves are rounded to even. */
 static int64_t middle_of(int64_t line, int64_t size)
 {
     const int64_t spare = line - size, half = spare / 2;

@@ -1,5 +1,5 @@
-/* data/rotate.c: images that are turned by right angles, as examples of further classes: Santoro et al., "Meta-learning
- * with memory-augmented neural networks" (ICML 2016), do this to Omniglot. */
+/* data/rotate.c: rotates images by right angles to get further classes, as Santoro et al., "Meta-learning with
+ * memory-augmented neural networks" (ICML 2016), do for Omniglot. */
 #include "data/dataset.h"
 
 #include <string.h>
@@ -23,7 +23,7 @@ static bt_status check(const bt_dataset *data, const bt_column **image)
     return BT_OK;
 }
 
-/* One image, of size x size pixels, counter-clockwise. */
+/* Rotates one image of size x size pixels counter-clockwise. */
 static void turn(const char *from, char *to, int64_t size, size_t pixel, int turns)
 {
     const int64_t last = size - 1;
@@ -54,7 +54,7 @@ static bt_store *turned_images(const bt_column *image, int64_t count)
     return made;
 }
 
-/* Label k becomes k, k + s, k + 2s, k + 3s, where s is the labels' span. */
+/* Label k becomes k, k + s, k + 2s, k + 3s, where s is the range of the labels. */
 static bt_status turned_labels(const bt_classes *c, int64_t count, bt_store **labels)
 {
     const int64_t low = c->values[0], high = c->values[c->count - 1], most = INT32_MAX / TURNS, span = high - low + 1;
@@ -68,7 +68,7 @@ static bt_status turned_labels(const bt_classes *c, int64_t count, bt_store **la
     return *labels ? BT_OK : BT_ERROR_MEMORY;
 }
 
-/* Four of each example, in each field; then the images and labels are replaced. */
+/* Repeats each example four times in every field; then images and labels are replaced. */
 static bt_status repeat(bt_dataset *data)
 {
     const int64_t count = data->count;

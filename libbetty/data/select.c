@@ -1,13 +1,13 @@
-/* data/select.c: sets made of sets: parts, and what is done to classes. Pure functions of the set and the seed. */
+/* data/select.c: subsets and changed labels. Pure functions of the set and the seed. */
 #include "base/random.h"
 #include "data/dataset.h"
 
 #include <math.h>
 #include <string.h>
 
-/* ---- sets of a few ---- */
+/* ---- subsets ---- */
 
-/* Keeps the marked examples, in the order that they have. */
+/* Keeps the marked examples in their order. */
 static bt_status keep_marked(const char *function, bt_dataset *data, const uint8_t *marks)
 {
     int32_t *places = bt_alloc_array((size_t)data->count, sizeof *places);
@@ -90,7 +90,7 @@ bt_dataset *bt_dataset_rows(bt_dataset *data, int64_t from, int64_t to)
     return bt_dataset_done(data, rows(data, from, to));
 }
 
-/* Of each class, once shuffled, the examples from[class] to to[class]. */
+/* Shuffles each class and keeps the examples from[class] to to[class] of it. */
 static bt_status keep_of_classes(const char *function, bt_dataset *data, const bt_classes *c, const int64_t *from,
                                  const int64_t *to, uint64_t seed, bt_purpose purpose)
 {
@@ -151,8 +151,9 @@ bt_dataset *bt_dataset_per_class(bt_dataset *data, int64_t from, int64_t to, uin
     return bt_dataset_done(data, status);
 }
 
-/* Class k of C keeps n factor^(-k/(C-1)), n being the size of the largest: Cui et al., "Class-balanced loss based on
- * effective number of samples" (CVPR 2019), who cut off the fraction. A hair is added, so that 60 is not 59.999. */
+/* Class k of C keeps n factor^(-k/(C-1)) examples, where n is the size of the largest class. Cui et al.,
+ * "Class-balanced loss based on effective number of samples" (CVPR 2019), truncate this number. A tiny amount is added
+ * so that 60 does not become 59.999. */
 static bt_status long_tail(bt_dataset *data, const bt_classes *c, double factor, uint64_t seed)
 {
     int64_t *begin = counts(c), *end = counts(c), largest = 0;
@@ -194,7 +195,7 @@ bt_dataset *bt_dataset_long_tail(bt_dataset *data, double factor, uint64_t seed)
 
 /* ---- labels ---- */
 
-/* The labels in the order of the set, with the first `wrong` examples of a random order given other classes. */
+/* The labels in the order of the set; the first `wrong` examples of a random order get other classes. */
 static bt_store *noisy(const bt_classes *c, const int32_t *order, int64_t examples, int64_t wrong, uint64_t seed)
 {
     const bt_store *store = c->column->store;

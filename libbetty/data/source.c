@@ -1,4 +1,4 @@
-/* data/source.c: data files, plain or gzip, through zlib. */
+/* data/source.c: reads data files, plain or gzip, with zlib. */
 #include "data/read.h"
 
 #include <errno.h>
@@ -67,7 +67,7 @@ const char *bt_source_path(const bt_source *source) { return source->path; }
 
 int64_t bt_source_size(const bt_source *source) { return gzdirect(source->file) ? source->size : -1; }
 
-/* Of deflate: two bits stand for at most 258 bytes. */
+/* In deflate, two bits stand for at most 258 bytes. */
 int64_t bt_source_most(const bt_source *source)
 {
     enum { RATIO = 1032 };
@@ -78,7 +78,7 @@ int64_t bt_source_most(const bt_source *source)
 
 bt_status bt_source_status(const bt_source *source) { return source->status; }
 
-/* One call of zlib, which tells of a stream that breaks off by an error number only. */
+/* One call of zlib, which reports a truncated stream only by an error number. */
 static int fetch(bt_source *source, void *to, unsigned size)
 {
     errno = 0;
@@ -199,7 +199,7 @@ bt_status bt_source_line(bt_source *source, const char **line, int64_t *length)
     return BT_OK;
 }
 
-/* By its byte order mark, or because every other byte of what should be text is 0. */
+/* Detects a byte order mark, or text in which every other byte is 0. */
 bt_status bt_check_text(const char *path, const char *head, int64_t size)
 {
     const unsigned char *byte = (const unsigned char *)head;

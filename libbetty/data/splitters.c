@@ -1,4 +1,4 @@
-/* data/splitters.c: steps that cut a text into the pieces that a model makes tokens of. */
+/* data/splitters.c: steps that cut a text into pieces, which a model then turns into tokens. */
 #include "data/unicode.h"
 
 #include <string.h>
@@ -8,7 +8,7 @@
 typedef struct cutter { /* cuts a piece: text, separator, separator, text, ... */
     bt_cut cut;
     bt_pieces *to;
-    bool open, last; /* the last part may be continued; it was a separator */
+    bool open, last; /* open: the last part can be extended; last: it was a separator */
 } cutter;
 
 static void part(cutter *k, const char *text, int64_t size, bool separator)
@@ -62,9 +62,9 @@ void bt_step_split_text(const bt_step *step, const bt_pieces *from, bt_pieces *t
     }
 }
 
-/* ---- as matches of regular expressions ---- */
+/* ---- like matches of regular expressions ---- */
 
-/* How long the run is of characters that have one of `classes`, or, if `other`, none. */
+/* The length of the run of characters that have one of `classes`, or, with `other`, none of them. */
 static int64_t run(const char *text, int64_t size, unsigned classes, bool other)
 {
     int64_t at = 0, bytes;
@@ -101,7 +101,7 @@ static int64_t contraction(const char *text, int64_t size)
     return 0;
 }
 
-/* Of a run of blanks before something else all but the last one, which may belong to what follows. */
+/* A run of blanks; without the last one if something follows, since that blank may belong to it. */
 static int64_t blanks(const char *text, int64_t size)
 {
     const int64_t all = run(text, size, BT_SPACE, false);
@@ -140,7 +140,7 @@ void bt_step_gpt2(const bt_step *step, const bt_pieces *from, bt_pieces *to)
 
 /* ---- bytes as characters ---- */
 
-/* The bytes that are visible characters of Latin-1 stand for themselves, the others for 256, 257, ... */
+/* Bytes that are visible characters of Latin-1 stand for themselves; the others become 256, 257, ... */
 static bool is_visible(int byte)
 {
     return (byte >= '!' && byte <= '~') || (byte >= 0xA1 && byte <= 0xAC) || (byte >= 0xAE && byte <= 0xFF);

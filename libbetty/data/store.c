@@ -1,4 +1,4 @@
-/* data/store.c: field values with several owners. */
+/* data/store.c: reference-counted field values. */
 #include "data/dataset.h"
 
 #include <pthread.h>
@@ -107,7 +107,7 @@ bt_store *bt_store_find(const char *key, int field)
     return store;
 }
 
-/* Without memory for the key, the store is only not shared. */
+/* If there is no memory for the key, the store is just not shared. */
 void bt_store_publish(bt_store *store, const char *key, int field)
 {
     char *copy = bt_strdup(key);

@@ -1,4 +1,4 @@
-/* data/table.c: columns of numbers, kept as small as is exact. */
+/* data/table.c: stores columns of numbers as compactly as is exact. */
 #include "data/read.h"
 
 #include <math.h>

@@ -1,5 +1,5 @@
-/* data/tasks.c: few-shot tasks. A task has some classes of a set, and of each of them some examples to learn from, its
- * support, and others to be judged by, its query. It is a pure function of the seed and its number. */
+/* data/tasks.c: few-shot tasks. A task has some classes of a set. Of each class, some examples are for learning (the
+ * support) and others for evaluation (the query). A task is a pure function of the seed and its number. */
 #include "base/random.h"
 #include "data/dataset.h"
 
@@ -8,17 +8,17 @@ struct bt_tasks {
     int64_t ways, label;
     bt_task_part parts[BT_TASK_PARTS];
     int64_t class_count, examples;
-    int32_t *classes; /* [class_count]: 0, 1, ...; like members, in another order only while a task is drawn */
-    int32_t *members; /* [examples]: places, by class */
-    int64_t *starts;  /* [class_count + 1]: of the classes in members */
-    int32_t *moves;   /* [ways + the examples of a class in a task]: what has changed places */
+    int32_t *classes; /* [class_count]: 0, 1, ...; like members, reordered only while a task is drawn */
+    int32_t *members; /* [examples]: places sorted by class */
+    int64_t *starts;  /* [class_count + 1]: where each class starts in members */
+    int32_t *moves;   /* [ways + the examples of a class in a task]: swaps to undo */
 };
 
 const bt_task_part *bt_tasks_parts(const bt_tasks *tasks) { return tasks->parts; }
 
 int64_t bt_tasks_label(const bt_tasks *tasks) { return tasks->label; }
 
-/* Of a class. */
+/* Examples that a task takes from each class. */
 static int64_t taken(const bt_tasks *t) { return t->parts[0].each + t->parts[1].each; }
 
 void bt_tasks_free(bt_tasks *tasks)
@@ -49,7 +49,7 @@ static void exchange(int32_t *items, int64_t i, int64_t k)
     items[k] = item;
 }
 
-/* Brings `few` of the items to the front, any in any order as likely as another: the beginning of a shuffle. */
+/* Moves `few` random items to the front, like the beginning of a shuffle. */
 static void deal(int32_t *items, int64_t count, int64_t few, bt_random *random, int32_t *moves)
 {
     for (int64_t i = 0; i < few; i++) {
@@ -58,7 +58,7 @@ static void deal(int32_t *items, int64_t count, int64_t few, bt_random *random, 
     }
 }
 
-/* Back to where they were, so that the next task does not depend on this one; in less time than a copy takes. */
+/* Undoes the swaps, so that tasks do not depend on one another; this is faster than copying. */
 static void take_back(int32_t *items, int64_t few, const int32_t *moves)
 {
     while (few-- > 0)
@@ -101,7 +101,7 @@ static bt_status check(int64_t ways, int64_t shots, int64_t queries, const bt_cl
     return BT_OK;
 }
 
-/* Takes members and starts over from the classes. */
+/* Takes over members and starts from the classes. */
 static bt_status make(bt_dataset *data, bt_classes *c, int64_t ways, int64_t shots, int64_t queries, uint64_t seed)
 {
     BT_TRY(check(ways, shots, queries, c));

@@ -1,7 +1,7 @@
-/* data/texts.c: texts with the votes of labelling functions. A line is a label, what the majority of the votes says
- * (which is not used), the votes FUNCTION:LABEL,... with increasing functions, or -, and the text, with tabs between.
- * Functions and labels count from 0. The vocabulary is that of the texts to train with, whichever split is asked for.
- */
+/* data/texts.c: reads texts with the votes of labelling functions. A line has four fields separated by tabs: a
+ * label, the majority vote (which is not used), the votes FUNCTION:LABEL,... with increasing functions, or -, and
+ * the text. Functions and labels are numbered from 0. The vocabulary comes from the training texts, whichever split
+ * is requested. */
 #include "data/read.h"
 #include "data/tokenizer.h"
 #include "data/words.h"
@@ -22,7 +22,7 @@ typedef struct texts { /* of one file */
     char *pool;
     vote *votes;
     int64_t label_room, end_room, pool_size, pool_room, vote_count, vote_room;
-    int32_t functions, classes; /* one more than the largest number */
+    int32_t functions, classes; /* the largest number + 1 */
 } texts;
 
 static void texts_free(texts *t)
@@ -41,7 +41,7 @@ static bt_status wrong(const texts *t, const char *found, int64_t length, const 
                    bt_show(found, length).text, expected);
 }
 
-/* The whole of a piece of text as a number of 0 to MOST_NUMBER. */
+/* Reads all of the text as a number from 0 to MOST_NUMBER. */
 static bool read_number(const char *text, int64_t length, int32_t *number)
 {
     *number = 0;
@@ -245,10 +245,10 @@ static bt_dataset *make_words(texts *t, texts *train, int32_t functions, int32_t
 typedef struct tokens {
     const bt_text_form *form;
     bt_store *token, *length;
-    int64_t cut, longest; /* how many texts were too long, and the most tokens of a text */
+    int64_t cut, longest; /* number of texts that were too long, and the most tokens in a text */
 } tokens;
 
-/* What stands before and behind a text stays where the text is cut. */
+/* Special tokens before and after a text are kept if the text is cut. */
 static void put_tokens(tokens *k, int64_t row, const bt_ids *ids)
 {
     const bt_tokenizer *t = k->form->tokenizer;
@@ -323,7 +323,7 @@ static bt_dataset *make_tokens(texts *t, const bt_text_form *form, int32_t funct
 bt_dataset *bt_read_texts(const char *const paths[BT_TEXT_SPLITS], int wanted, const bt_text_form *form)
 {
     texts all[BT_TEXT_SPLITS] = {{0}};
-    int32_t functions = 1, classes = 1; /* no vote at all: a function that never votes */
+    int32_t functions = 1, classes = 1; /* if there are no votes: one function that never votes */
     bt_status status = BT_OK;
     for (int i = 0; i < BT_TEXT_SPLITS && status == BT_OK; i++) {
         all[i].path = paths[i];

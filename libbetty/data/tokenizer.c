@@ -1,4 +1,4 @@
-/* data/tokenizer.c: a text to ids, and back. */
+/* data/tokenizer.c: encodes a text as ids, and decodes it. */
 #include "data/tokenizer.h"
 #include "data/unicode.h"
 
@@ -21,7 +21,7 @@ int32_t bt_tokenizer_find(const bt_tokenizer *t, const char *text, int64_t size)
     return number < 0 ? -1 : t->ids[number];
 }
 
-/* ---- tokens that are found before the text is split ---- */
+/* ---- added tokens, found before the text is split ---- */
 
 static const bt_added *added_at(const bt_tokenizer *t, bool normalized, const char *text, int64_t size)
 {
@@ -54,7 +54,7 @@ typedef struct match {
     int64_t from, to;
 } match;
 
-/* The next token from `at` on; what it takes of the blanks before does not reach back behind `at`. */
+/* The next added token from `at` on. Blanks that it includes before it do not reach back before `at`. */
 static match next_match(const bt_tokenizer *t, bool normalized, const char *text, int64_t size, int64_t at)
 {
     int64_t other;
@@ -81,9 +81,9 @@ static match next_match(const bt_tokenizer *t, bool normalized, const char *text
 
 typedef struct work {
     const bt_tokenizer *t;
-    bt_pieces a, b;       /* of normalisers */
-    bt_pieces c, d;       /* of splitters */
-    bt_merge_work *merge; /* of the model */
+    bt_pieces a, b;       /* for normalisers */
+    bt_pieces c, d;       /* for splitters */
+    bt_merge_work *merge; /* for the model */
     bt_ids *ids;
 } work;
 
@@ -101,7 +101,7 @@ static bt_status encode_part(work *w, const char *text, int64_t size, bool begin
     return w->c.failed || w->ids->failed ? BT_ERROR_MEMORY : BT_OK;
 }
 
-/* What is between tokens that were found in the text as it is. */
+/* Encodes the text between added tokens that are looked for before normalisation. */
 static bt_status encode_raw(work *w, const char *text, int64_t size, bool begins)
 {
     bt_pieces_clear(&w->a);
@@ -225,7 +225,7 @@ int64_t bt_tokenizer_decode(const bt_tokenizer *t, const int32_t *ids, int64_t c
     return size;
 }
 
-/* ---- what is in it ---- */
+/* ---- queries ---- */
 
 int64_t bt_tokenizer_size(const bt_tokenizer *t) { return t ? t->size : 0; }
 

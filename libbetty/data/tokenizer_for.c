@@ -1,4 +1,4 @@
-/* data/tokenizer_for.c: the tokeniser that a key asks for: one of a file, or the vocabulary of a text. */
+/* data/tokenizer_for.c: the tokeniser that a setting asks for: from a file, or with the vocabulary of a text. */
 #include "data/corpus.h"
 #include "data/find.h"
 #include "data/places.h"
@@ -6,7 +6,7 @@
 
 #include <string.h>
 
-/* All sources one after the other. */
+/* Joins all sources. */
 static bt_status read_sources(const bt_corpus *corpus, bt_pieces *all)
 {
     for (int64_t i = 0; i < corpus->count; i++) {
@@ -20,7 +20,7 @@ static bt_status read_sources(const bt_corpus *corpus, bt_pieces *all)
     return all->failed ? BT_ERROR_MEMORY : BT_OK;
 }
 
-/* A text, or the texts to train with of a set of texts with votes. */
+/* Reads a text corpus, or the training texts of a set of texts with votes. */
 static bt_status read_all(const char *name, bt_pieces *all)
 {
     bt_corpus corpus = {0};
@@ -41,7 +41,7 @@ static bt_status read_all(const char *name, bt_pieces *all)
     return status;
 }
 
-/* The number behind "words:"; 0: none. */
+/* The number after "words:"; 0: none. */
 static int64_t size_of(const char *text)
 {
     int64_t size = 0;

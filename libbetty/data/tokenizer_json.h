@@ -1,4 +1,4 @@
-/* data/tokenizer_json.h: reading the parts of a tokenizer.json; for the files tokenizer_*.c only. */
+/* data/tokenizer_json.h: reads the parts of a tokenizer.json; only for the files tokenizer_*.c. */
 #ifndef BT_TOKENIZER_JSON_H
 #define BT_TOKENIZER_JSON_H
 
@@ -10,28 +10,28 @@ typedef struct bt_json_reader {
     bt_tokenizer *t;
 } bt_json_reader;
 
-/* BT_ERROR_DATA: "PATH: WHAT: ..." (format). */
+/* Fails with BT_ERROR_DATA: "PATH: WHAT: ..." (format). */
 bt_status bt_json_bad(const bt_json_reader *r, const char *what, const char *format, ...) BT_FORMAT(3, 4);
 
-/* Only these keys, "a|b|c", are in the object, beside `type`. */
+/* Checks that the object has no keys but `type` and these, "a|b|c". */
 bt_status bt_json_only(const bt_json_reader *r, const char *what, const json_t *object, const char *keys);
 
-/* What a key says; what is missing or null leaves the value as it is. Texts are copied to the tokeniser's region, and
- * never empty. */
+/* Reads the value of a key; if it is missing or null, *value is unchanged. Texts are copied to the tokeniser's region;
+ * an empty text counts as missing. */
 bt_status bt_json_bool(const bt_json_reader *r, const char *what, const json_t *object, const char *key, bool *value);
 bt_status bt_json_count(const bt_json_reader *r, const char *what, const json_t *object, const char *key,
                         int64_t *value);
 bt_status bt_json_name(const bt_json_reader *r, const char *what, const json_t *object, const char *key,
                        const char **value);
 
-/* tokenizer_parts.c: normalizer, pre_tokenizer and decoder as steps. */
+/* tokenizer_parts.c: turns normalizer, pre_tokenizer and decoder into steps. */
 bt_status bt_json_steps(const bt_json_reader *r, const json_t *root);
 
 /* tokenizer_models.c */
 bt_status bt_json_model(const bt_json_reader *r, const json_t *model);
 bt_status bt_json_vocabulary(const bt_json_reader *r, const json_t *vocabulary);
 bt_status bt_json_merge(const bt_json_reader *r, const char *left, int64_t left_size, const char *right,
-                        int64_t right_size); /* the next one */
+                        int64_t right_size); /* adds the next merge */
 bt_status bt_json_post_processor(const bt_json_reader *r, const json_t *part);
 
 #endif

@@ -1,4 +1,4 @@
-/* data/tokenizer_make.c: puts tokenisers together; vocabularies of a text. */
+/* data/tokenizer_make.c: builds tokenisers, also from the vocabulary of a text. */
 #include "data/tokenizer.h"
 #include "data/unicode.h"
 
@@ -110,7 +110,7 @@ static bt_status number_ids(bt_tokenizer *t, const char *path)
     return BT_OK;
 }
 
-/* What a token looks like in a text that has been normalised. */
+/* The form of the token in normalised text. */
 static bt_status normalize(bt_tokenizer *t, bt_added *added)
 {
     bt_pieces a = {0}, b = {0};
@@ -160,7 +160,7 @@ bt_status bt_tokenizer_finish(bt_tokenizer *t, const char *path)
         added->match_size = (int64_t)strlen(added->text);
         if (added->normalized)
             BT_TRY(normalize(t, added));
-        if (added->match_size > 0) /* one that no text has is none */
+        if (added->match_size > 0) /* an empty one matches nothing */
             t->added[count++] = *added;
     }
     t->added_count = count;
@@ -174,7 +174,7 @@ bt_status bt_tokenizer_finish(bt_tokenizer *t, const char *path)
 
 /* ---- vocabularies of a text ---- */
 
-/* With <unk>, which is found where a text has it. */
+/* Starts a tokeniser with <unk>, which is also recognised in texts. */
 static bt_status begin(const char *function, const char *text, int64_t *length, bt_tokenizer **made)
 {
     if (!text || *length < -1)
@@ -200,7 +200,7 @@ static bt_tokenizer *done(bt_tokenizer *t, bt_status status)
     return NULL;
 }
 
-/* The text, without <unk>, as pieces. */
+/* Splits the text, without <unk>, into pieces. */
 static bt_status take_pieces(const bt_steps *splitters, const char *text, int64_t length, bt_pieces *a)
 {
     const bt_step cut = {.run = bt_step_split_text, .setting = BT_CUT_REMOVED, .text = UNKNOWN};
@@ -253,7 +253,7 @@ bt_tokenizer *bt_tokenizer_characters(const char *text, int64_t length)
     return done(t, status);
 }
 
-/* How often each word is in the pieces. */
+/* Counts the words among the pieces. */
 static bt_status count_words(const bt_pieces *pieces, bt_vocabulary *words, int64_t **times)
 {
     int64_t room = 0, number;

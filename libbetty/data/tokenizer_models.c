@@ -1,4 +1,4 @@
-/* data/tokenizer_models.c: the parts model and post_processor of a tokenizer.json. */
+/* data/tokenizer_models.c: reads `model` and `post_processor` of a tokenizer.json. */
 #include "data/tokenizer_json.h"
 
 #include <limits.h>
@@ -72,7 +72,7 @@ static bt_status read_merges(const bt_json_reader *r, const json_t *merges)
 
 /* ---- models ---- */
 
-/* What stands for an unknown piece; `needed`: it must be in the vocabulary if it has a name. */
+/* Reads the token for unknown pieces; `needed`: it must be in the vocabulary if it is named. */
 static bt_status read_unknown(const bt_json_reader *r, const json_t *model, const char *usual, bool needed)
 {
     const char *name = usual;
@@ -144,7 +144,7 @@ static bt_status read_words(const bt_json_reader *r, const json_t *model)
 bt_status bt_json_model(const bt_json_reader *r, const json_t *model)
 {
     static const struct {
-        const char *type, *key; /* older files do not say the type: by a key that only it has */
+        const char *type, *key; /* older files lack the type: they are recognised by a key that only this model has */
         bt_status (*read)(const bt_json_reader *r, const json_t *model);
     } models[] = {{"BPE", "merges", read_bpe},
                   {"WordPiece", "max_input_chars_per_word", read_wordpiece},
@@ -159,7 +159,7 @@ bt_status bt_json_model(const bt_json_reader *r, const json_t *model)
                        type ? type : "(none)");
 }
 
-/* ---- post-processors: what stands around a text ---- */
+/* ---- post-processors: tokens around a text ---- */
 
 static bt_status put_id(const bt_json_reader *r, bt_ids *ids, const json_t *id)
 {
@@ -170,7 +170,7 @@ static bt_status put_id(const bt_json_reader *r, bt_ids *ids, const json_t *id)
     return ids->failed ? BT_ERROR_MEMORY : BT_OK;
 }
 
-/* An inner one stands nearer to the text. */
+/* Tokens of an inner post-processor are closer to the text. */
 static bt_status surround(const bt_json_reader *r, bt_ids *before, const bt_ids *behind)
 {
     bt_tokenizer *t = r->t;
@@ -191,7 +191,7 @@ static bt_status read_pair(const bt_json_reader *r, const json_t *part, bt_ids *
     return put_id(r, behind, json_array_get(json_object_get(part, "sep"), 1));
 }
 
-/* The ids of {"id": NAME}, by the list `special_tokens`. */
+/* Looks up the ids of {"id": NAME} in `special_tokens`. */
 static bt_status put_special(const bt_json_reader *r, const json_t *part, const json_t *token, bt_ids *ids)
 {
     const char *name = json_string_value(json_object_get(token, "id"));

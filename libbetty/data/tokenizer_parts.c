@@ -1,4 +1,4 @@
-/* data/tokenizer_parts.c: the parts normalizer, pre_tokenizer and decoder of a tokenizer.json as steps. */
+/* data/tokenizer_parts.c: turns `normalizer`, `pre_tokenizer` and `decoder` of a tokenizer.json into steps. */
 #include "data/tokenizer_json.h"
 #include "data/unicode.h"
 
@@ -8,9 +8,9 @@ typedef struct part part;
 typedef bt_status part_fn(const bt_json_reader *r, const part *p, const json_t *object, bt_steps *steps);
 struct part {
     const char *type;
-    const char *keys; /* that it may have */
-    part_fn *read;    /* what adds steps by them; NULL: nothing does */
-    bt_step steps[2]; /* that it always has */
+    const char *keys; /* keys allowed */
+    part_fn *read;    /* adds steps according to the keys; NULL: none */
+    bt_step steps[2]; /* added always */
 };
 
 #define TRY_STEP(...) BT_TRY(bt_tokenizer_add_step(steps, (bt_step){__VA_ARGS__}))
@@ -47,7 +47,7 @@ static bt_status read_trim(const bt_json_reader *r, const part *p, const json_t 
     return BT_OK;
 }
 
-/* {"String": "..."}; *regex: of {"Regex": "..."}, else NULL. */
+/* {"String": "..."}; *regex: from {"Regex": "..."}, else NULL. */
 static bt_status read_pattern(const bt_json_reader *r, const part *p, const json_t *object, const char **text,
                               const char **regex)
 {
@@ -105,7 +105,7 @@ static bt_status read_bytes(const bt_json_reader *r, const part *p, const json_t
     bool space = true, regex = true, offsets = true;
     BT_TRY(bt_json_bool(r, p->type, object, "add_prefix_space", &space));
     BT_TRY(bt_json_bool(r, p->type, object, "use_regex", &regex));
-    BT_TRY(bt_json_bool(r, p->type, object, "trim_offsets", &offsets)); /* which nobody asks for here */
+    BT_TRY(bt_json_bool(r, p->type, object, "trim_offsets", &offsets)); /* not used here */
     if (space)
         TRY_STEP(.run = bt_step_prepend, .text = " ", .setting = true);
     if (regex)
@@ -114,7 +114,7 @@ static bt_status read_bytes(const bt_json_reader *r, const part *p, const json_t
     return BT_OK;
 }
 
-/* What `behavior` says; BT_CUT_ISOLATED where it says nothing. */
+/* Reads `behavior`; BT_CUT_ISOLATED if it is missing. */
 static bt_status read_cut(const bt_json_reader *r, const part *p, const json_t *object, int *cut)
 {
     static const char *const names[] = {"Removed", "Isolated", "MergedWithPrevious", "MergedWithNext", "Contiguous"};
@@ -174,13 +174,13 @@ static bt_status read_split(const bt_json_reader *r, const part *p, const json_t
     return BT_OK;
 }
 
-/* Replacement and what is put in front, of a splitter or a decoder. */
+/* Reads the replacement of a splitter or decoder, and when it is prepended. */
 static bt_status read_meta(const bt_json_reader *r, const part *p, const json_t *object, const char **text,
                            int *prepend)
 {
     static const char *const names[] = {"never", "first", "always"};
     const char *name = "always";
-    bool space = true; /* as older files say it */
+    bool space = true; /* the key of older files */
     *text = "\xE2\x96\x81";
     BT_TRY(bt_json_name(r, p->type, object, "replacement", text));
     BT_TRY(bt_json_bool(r, p->type, object, "add_prefix_space", &space));
@@ -279,10 +279,10 @@ static const part decoders[] = {
     {"Metaspace", "replacement|prepend_scheme|split|add_prefix_space", read_unmeta, {{0}}},
 };
 
-/* ---- one or a sequence of them ---- */
+/* ---- one part, or a sequence of parts ---- */
 
 typedef struct family {
-    const char *what, *list; /* the key of the part, and of the list in a Sequence */
+    const char *what, *list; /* the key of the part, and the key of the list in a Sequence */
     const part *parts;
     int count;
 } family;

@@ -1,4 +1,4 @@
-/* data/tokenizer_read.c: a tokenizer.json, and GPT-2's two files. */
+/* data/tokenizer_read.c: reads a tokenizer.json, or GPT-2's two files. */
 #include "data/places.h"
 #include "data/read.h"
 #include "data/tokenizer_json.h"
@@ -168,7 +168,7 @@ bt_tokenizer *bt_read_tokenizer(const char *path)
 
 /* ---- GPT-2: vocab.json and merges.txt ---- */
 
-/* A line is LEFT RIGHT; the first one may tell a version. */
+/* Each line is LEFT RIGHT; the first one may give a version. */
 static bt_status read_merge_lines(const bt_json_reader *r, const char *text)
 {
     const char *next;
@@ -234,7 +234,7 @@ static bool has_end(const char *path, const char *end)
     return length >= tail && strcmp(path + length - tail, end) == 0;
 }
 
-/* FOLDER/NAME or FOLDER/NAME.gz, if it is there; NULL with a status: no memory. */
+/* FOLDER/NAME or FOLDER/NAME.gz, whichever exists; if out of memory, NULL and *status. */
 static char *inside(const char *folder, const char *name, bt_status *status)
 {
     static const char *const ends[] = {"", ".gz"};
@@ -268,7 +268,7 @@ static bt_tokenizer *open_folder(const char *folder)
     return t;
 }
 
-/* A vocab.json stands for its folder, in which merges.txt must be; but it is this one that is read. */
+/* A vocab.json stands for its folder, which must contain merges.txt; but this very file is read. */
 static bt_tokenizer *open_at(const char *path)
 {
     struct stat info;

@@ -1,4 +1,4 @@
-/* data/unicode.c: the characters of UTF-8 text, and what they are by the tables of utf8proc. */
+/* data/unicode.c: reading and writing UTF-8, and properties of characters from the tables of utf8proc. */
 #include "data/unicode.h"
 
 #include <utf8proc.h>
@@ -31,7 +31,8 @@ static bool is_space(int32_t c)
            c == 0x2028 || c == 0x2029 || c == 0x202F || c == 0x205F || c == 0x3000;
 }
 
-/* The letters in circles and boxes are Alphabetic, but of the category So; so are the joiners \w, but Cf. */
+/* Letters in circles and boxes are Alphabetic although their category is So; the joiners are \w although theirs is
+ * Cf. */
 static bool is_wordly(int32_t c, utf8proc_category_t category)
 {
     return category == UTF8PROC_CATEGORY_ND || category == UTF8PROC_CATEGORY_NL || category == UTF8PROC_CATEGORY_PC ||
@@ -72,7 +73,7 @@ unsigned bt_char_classes(int32_t c)
            (!letter && is_wordly(c, category) ? BT_WORDLY : 0u);
 }
 
-/* The one letter whose small form is two characters: I with a dot above. */
+/* Only I with a dot above becomes two characters in lower case. */
 int bt_char_lower(int32_t c, int32_t to[2])
 {
     const bool dotted = c == 0x130;
@@ -104,9 +105,9 @@ void bt_unicode_normalize(const char *text, int64_t size, bt_unicode_form form, 
     bt_free(all);
 }
 
-/* ---- what is no UTF-8 ---- */
+/* ---- invalid UTF-8 ---- */
 
-/* How many of the bytes are the beginning of a character that could be; at least 1. */
+/* The number of bytes that could be the beginning of a valid character; at least 1. */
 static int64_t beginning(const unsigned char *text, int64_t size)
 {
     const unsigned char first = text[0];

@@ -1,4 +1,4 @@
-/* data/vocabulary.c: different texts, each with a number. */
+/* data/vocabulary.c: distinct texts, each with a number. */
 #include "data/vocabulary.h"
 
 #include <stdlib.h>
@@ -11,7 +11,7 @@ const char *bt_vocabulary_get(const bt_vocabulary *v, int64_t number, int64_t *s
     return v->pool + begin;
 }
 
-/* Where a text is, or where it would be. There is an empty slot. */
+/* The slot of a text, or the empty one where it would go. There is always an empty slot. */
 static int64_t *slot_of(const bt_vocabulary *v, const char *text, int64_t size)
 {
     const uint64_t mask = (uint64_t)v->slot_count - 1;
@@ -23,7 +23,7 @@ static int64_t *slot_of(const bt_vocabulary *v, const char *text, int64_t size)
     }
 }
 
-/* At least half of the slots stay empty. */
+/* Keeps at least half of the slots empty. */
 static bt_status widen(bt_vocabulary *v)
 {
     if (2 * (v->count + 1) <= v->slot_count)

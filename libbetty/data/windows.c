@@ -1,5 +1,5 @@
-/* data/windows.c: a text as windows of tokens. The tokens are held once, however the windows overlap: a row of the
- * store begins one token after the row before it, and a map says which rows are examples. */
+/* data/windows.c: a text as windows of tokens. The tokens are stored once, even if windows overlap: each row of the
+ * store begins one token after the previous one, and a map tells which rows are examples. */
 #include "data/corpus.h"
 #include "data/places.h"
 #include "data/read.h"
@@ -14,8 +14,8 @@ typedef struct windows {
     int64_t length, stride;
     double from, to;
     bt_corpus corpus;
-    bt_store *tokens;               /* [all tokens - length + 1, length], rows one token apart */
-    int32_t *first, *next, *source; /* [count]: rows of the store, sources */
+    bt_store *tokens;               /* [all tokens - length + 1, length], rows that start one token apart */
+    int32_t *first, *next, *source; /* [count] each: rows of the store, and the source */
     int64_t count;
 } windows;
 
@@ -57,7 +57,7 @@ static bt_status encode(windows *w)
     return status == BT_OK ? BT_ERROR_MEMORY : status;
 }
 
-/* Sets of one text, tokeniser and length share their tokens. */
+/* Sets with the same text, tokeniser and length share their tokens. */
 static bt_status find_tokens(windows *w)
 {
     bt_text key = {0};
@@ -77,7 +77,7 @@ static bt_status find_tokens(windows *w)
 
 /* ---- the windows ---- */
 
-/* Those of one source: how many; written where there is a place for them. */
+/* The number of windows of one source; writes them if there is room. */
 static int64_t windows_of(const windows *w, int64_t source, int64_t at)
 {
     const int32_t *borders = w->tokens->borders;

@@ -1,5 +1,5 @@
-/* data/wordpiece.c: models with whole words, with characters, and with the longest parts of words: M. Schuster, K.
- * Nakajima: Japanese and Korean voice search (ICASSP 2012), as BERT has it. */
+/* data/wordpiece.c: tokeniser models with whole words, with characters, and with the longest parts of words: M.
+ * Schuster, K. Nakajima: Japanese and Korean voice search (ICASSP 2012), as in BERT. */
 #include "data/tokenizer.h"
 #include "data/unicode.h"
 
@@ -38,7 +38,7 @@ bt_status bt_characters_tokenize(const bt_tokenizer *t, bt_merge_work *work, con
     return BT_OK;
 }
 
-/* The longest token that the text begins with; of what continues a word the prefix stands before it. *bytes: without
+/* The longest token at the start of the text; inside a word, tokens start with the prefix. *bytes: its length without
  * the prefix; 0: none. */
 static int32_t longest(const bt_tokenizer *t, const char *text, int64_t size, bool first, int64_t *bytes)
 {
@@ -64,7 +64,7 @@ static int64_t characters(const char *text, int64_t size)
     return count;
 }
 
-/* A word of which one part is unknown is unknown as a whole. */
+/* If any part of a word is unknown, the whole word is. */
 bt_status bt_wordpiece_tokenize(const bt_tokenizer *t, bt_merge_work *work, const char *text, int64_t size, bt_ids *ids)
 {
     (void)work;

@@ -1,4 +1,4 @@
-/* data/words.c: the vocabulary of some texts. */
+/* data/words.c: the vocabulary of some texts, and texts as word frequencies. */
 #include "data/words.h"
 #include "data/vocabulary.h"
 
@@ -7,8 +7,8 @@
 
 struct bt_words {
     bt_vocabulary all;  /* every word of the texts */
-    int64_t *in, *last; /* [all.count]: how many texts have it; the last of them */
-    int64_t *place;     /* [all.count]: in the vocabulary that is chosen; -1: not in it */
+    int64_t *in, *last; /* [all.count]: number of texts with the word; the last such text */
+    int64_t *place;     /* [all.count]: index in the chosen vocabulary; -1: not in it */
     int64_t in_room, last_room;
     int64_t texts, size;
     double *weights; /* [size] */
@@ -49,7 +49,7 @@ static bool next_word(const char *text, int64_t length, int64_t *at, const char 
     return *size > 0;
 }
 
-/* One text more has the word. */
+/* Counts one more text that has the word. */
 static bt_status count(bt_words *w, int64_t number, bool new)
 {
     int64_t *in = bt_grow(w->in, &w->in_room, w->all.count, sizeof *in);

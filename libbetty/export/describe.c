@@ -1,4 +1,4 @@
-/* export/describe.c: what a network takes and gives, in words. */
+/* export/describe.c: describes a network's inputs and output in words. */
 #include "export/model.h"
 
 void bt_forward_size(int64_t fewer, int64_t more, bt_text *text)

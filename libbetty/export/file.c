@@ -1,5 +1,5 @@
-/* export/file.c: the file of a model: https://github.com/onnx/onnx/blob/main/onnx/onnx.proto. What it holds is read
- * and written array by array: it is in memory once. */
+/* export/file.c: writes the model file: https://github.com/onnx/onnx/blob/main/onnx/onnx.proto. Arrays are read and
+ * written one by one, so that the values are not all in memory a second time. */
 #include "export/model.h"
 
 #include "base/version.h"
@@ -9,10 +9,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Version 8 of the format and version 17 of the ops, of 2022: what Debian 12's ONNX reads, and TensorRT 8.6 on. */
+/* Version 8 of the format and version 17 of the ops, both of 2022: readable by Debian 12's ONNX and by TensorRT 8.6 or
+ * later. */
 enum { FORMAT = 8, OPS = 17 };
 
-/* Fields, by message. */
+/* Field numbers, by message. */
 enum { MODEL_FORMAT = 1, MODEL_PRODUCER = 2, MODEL_VERSION = 3, MODEL_GRAPH = 7, MODEL_OPS = 8 };
 enum { OPS_DOMAIN = 1, OPS_VERSION = 2 };
 enum { GRAPH_NAME = 2, GRAPH_HELD = 5, GRAPH_INPUT = 11, GRAPH_OUTPUT = 12 };
@@ -20,11 +21,11 @@ enum { TENSOR_DIMS = 1, TENSOR_DTYPE = 2, TENSOR_NAME = 8, TENSOR_RAW = 9 };
 enum { VALUE_NAME = 1, VALUE_TYPE = 2, TYPE_TENSOR = 1, TENSOR_ELEMENT = 1, TENSOR_SHAPE = 2, SHAPE_DIM = 1 };
 enum { DIM_VALUE = 1, DIM_NAME = 2 };
 
-static const size_t most_bytes = INT32_MAX; /* that a reader of protocol buffers takes */
+static const size_t most_bytes = INT32_MAX; /* the limit of protocol buffer readers */
 
-/* ---- what is held ---- */
+/* ---- stored arrays ---- */
 
-/* As it is written: floating numbers in f32. */
+/* The array as it is written: floats become f32. */
 static bt_array stored(const bt_onnx_held *held)
 {
     bt_array array = held->array;
@@ -33,7 +34,7 @@ static bt_array stored(const bt_onnx_held *held)
     return array;
 }
 
-/* A TensorProto up to its values, which are its last field. */
+/* A TensorProto up to its values, which are the last field. */
 static void put_held_head(bt_text *out, const bt_onnx_held *held)
 {
     const bt_array array = stored(held);
@@ -44,7 +45,7 @@ static void put_held_head(bt_text *out, const bt_onnx_held *held)
     bt_proto_head(out, TENSOR_RAW, bt_array_bytes(array));
 }
 
-/* The field GRAPH_HELD up to the values; *bytes: how many these are. */
+/* The field GRAPH_HELD up to the values; *bytes: the size of the values. */
 static void put_held(bt_text *out, const bt_onnx_held *held, size_t *bytes)
 {
     bt_text head = {0};
@@ -56,7 +57,7 @@ static void put_held(bt_text *out, const bt_onnx_held *held, size_t *bytes)
     bt_text_free(&head);
 }
 
-/* The lowest byte of each element first, as the format has it. */
+/* Converts elements to little-endian, as the format requires. */
 static void order_bytes(bt_array array)
 {
     const uint16_t one = 1;
@@ -87,15 +88,15 @@ static bt_status write_values(const bt_onnx *m, const bt_onnx_held *held, bt_wri
     return status;
 }
 
-/* By name: the order in which parameters were read is nobody's business. */
+/* Sorts by name, so that the order in which parameters were read does not matter. */
 static int by_name(const void *a, const void *b)
 {
     return strcmp(((const bt_onnx_held *)a)->name, ((const bt_onnx_held *)b)->name);
 }
 
-/* ---- what goes in and comes out ---- */
+/* ---- inputs and output ---- */
 
-/* Sizes that are equal, and grow, have one name. */
+/* Equal sizes that grow share a name. */
 static void put_size(bt_text *dim, int64_t fewer, int64_t more)
 {
     bt_text name = {0};
@@ -133,11 +134,11 @@ static void put_ends(bt_text *graph, const bt_onnx *m, const char *output)
     put_value(graph, GRAPH_OUTPUT, output, bt_tensor_array(last), bt_tensor_array(bt_onnx_twin(m, last)));
 }
 
-/* ---- the file: fields in the order of their numbers, as every other writer has them ---- */
+/* ---- the file: fields in the order of their numbers, as other writers do ---- */
 
-typedef struct frame { /* what stands around what is held, which is written by itself */
+typedef struct frame { /* the parts of the file before and after the arrays, which are written separately */
     bt_text before, after;
-    size_t graph; /* bytes of the graph, all in all */
+    size_t graph; /* total bytes of the graph */
 } frame;
 
 static bool put_graph(const bt_onnx *m, const char *output, bt_text *before, bt_text *after)
@@ -162,7 +163,7 @@ static void put_model(frame *f, const bt_text *before, const bt_text *after)
     bt_proto_message(&f->after, MODEL_OPS, &ops);
 }
 
-/* Adds the bytes of what is held. */
+/* Adds the size of the arrays. */
 static bt_status measure(const bt_onnx *m, size_t *bytes)
 {
     for (int64_t i = 0; i < m->held_count; i++) {

@@ -1,4 +1,4 @@
-/* export/module.c: bt_module_export: a module by itself, without a problem. */
+/* export/module.c: bt_module_export: exports a module without a problem. */
 #include "export/export.h"
 
 #include "nn/module.h"
@@ -22,7 +22,7 @@ typedef struct recording {
     bt_module *module;
     const bt_model_input *inputs;
     int count;
-    bt_var **vars[2]; /* of the inputs, for fewer and for more examples */
+    bt_var **vars[2]; /* the inputs' variables, for fewer and for more examples */
     bt_graph *graphs[2];
 } recording;
 
@@ -59,7 +59,7 @@ static bt_status make_vars(recording *r, int k)
     return r->vars[k] ? BT_OK : BT_ERROR_MEMORY;
 }
 
-/* The inputs as a problem's callback has them: the count of examples is known, and floats are of the module's dtype. */
+/* Reads an input as a problem's callback would: with a batch axis, and floats in the module's dtype. */
 static bt_tensor *read_input(const recording *r, int k, int i)
 {
     bt_tensor *x = bt_trace_read(r->vars[k][i]);
@@ -139,7 +139,7 @@ bt_status bt_module_export(bt_module *module, const char *path, const bt_model_i
                        "bt_module_export: \"%s\" is a part of another module; export the whole module", module->name);
     if (!module->adopted)
         return bt_fail(BT_ERROR_ARGUMENT, "bt_module_export: the module has no storage yet: call bt_module_init first");
-    BT_TRY(bt_error_status()); /* of another call, until bt_error_clear */
+    BT_TRY(bt_error_status()); /* a failure of an earlier call, until bt_error_clear */
     BT_TRY(bt_export_format_of(path, &format));
     recording r = {.module = module, .inputs = inputs, .count = count};
     bt_status status = format == BT_EXPORT_TORCH ? bt_torch_write(module, NULL, path) : export_forward(&r, path);

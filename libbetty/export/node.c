@@ -1,4 +1,4 @@
-/* export/node.c: nodes, values and their names: what the rules write. */
+/* export/node.c: nodes, values and their names, for the rules. */
 #include "export/model.h"
 
 #include "io/proto.h"
@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Fields of NodeProto and AttributeProto, and the kinds of these: onnx.proto. */
+/* Field numbers of NodeProto and AttributeProto, and kinds of attributes: onnx.proto. */
 enum { NODE_INPUT = 1, NODE_OUTPUT = 2, NODE_NAME = 3, NODE_OP = 4, NODE_ATTRIBUTE = 5 };
 enum { ATTRIBUTE_NAME = 1, ATTRIBUTE_F = 2, ATTRIBUTE_I = 3, ATTRIBUTE_S = 4, ATTRIBUTE_INTS = 8, ATTRIBUTE_TYPE = 20 };
 enum { GRAPH_NODE = 1 };
@@ -31,7 +31,7 @@ void bt_onnx_refuse(bt_onnx *m, const bt_node *node, const char *why)
                  node->op->name, why ? " (" : "", why ? why : "", why ? ")" : "");
 }
 
-/* Of a name: copies that last as long as the model. */
+/* Copies a name into the model's region. */
 static const char *kept(bt_onnx *m, const char *text)
 {
     const char *copy = text ? bt_region_format(m->region, "%s", text) : NULL;
@@ -67,7 +67,7 @@ const char *bt_onnx_own_path(const bt_onnx *m, const char *path)
     return path + length + (path[length] == '.');
 }
 
-/* "layers.0.linear1/Gemm_12": where it comes from, what it is, and a number that nothing else has. */
+/* "layers.0.linear1/Gemm_12": module path, op, and a unique number. */
 static const char *name_for(bt_onnx *m, const char *op, int output)
 {
     const char *path = m->now && m->now->tag.path ? bt_onnx_own_path(m, m->now->tag.path) : "", *given = m->next;
@@ -112,7 +112,7 @@ const char *bt_onnx_cast(bt_onnx *m, const char *x, bt_dtype to)
     return BT_ONNX(m, "Cast", BT_ATTRS(BT_WHOLE("to", bt_onnx_dtype(to))), x);
 }
 
-/* In version 17 of the ops the axes of ReduceSum are an input, those of the others an attribute. */
+/* In version 17 of the ops, ReduceSum takes the axes as an input, the others as an attribute. */
 const char *bt_onnx_reduce(bt_onnx *m, const char *op, const char *x, const int64_t *axes, int count, int64_t keep)
 {
     if (!count)
@@ -122,7 +122,7 @@ const char *bt_onnx_reduce(bt_onnx *m, const char *op, const char *x, const int6
     return BT_ONNX(m, op, BT_ATTRS(BT_WHOLES("axes", axes, count), BT_WHOLE("keepdims", keep)), x);
 }
 
-/* ---- what stands in the file ---- */
+/* ---- stored arrays ---- */
 
 const char *bt_onnx_hold(bt_onnx *m, const char *name, bt_array array, const bt_var *var)
 {
@@ -157,7 +157,7 @@ const char *bt_onnx_array(bt_onnx *m, bt_array values)
     return bt_onnx_hold(m, name, values, NULL);
 }
 
-/* Equal small ones are one, by their name, which says what they are. */
+/* Small arrays are stored only once: their names describe their values. */
 static const char *named_array(bt_onnx *m, const char *name, bt_array values)
 {
     const char *found = find_held(m, name);
@@ -178,7 +178,7 @@ const char *bt_onnx_number(bt_onnx *m, bt_dtype dtype, double value)
     bt_array scalar = {.dtype = dtype, .data = &room};
     bt_put(dtype, scalar.data, 0, value);
     if (bt_dtype_floats(dtype))
-        snprintf(name, sizeof name, "f32_%.9g", value); /* as many digits as tell two numbers of f32 apart */
+        snprintf(name, sizeof name, "f32_%.9g", value); /* enough digits to tell any two f32 numbers apart */
     else
         snprintf(name, sizeof name, "%s_%.17g", bt_dtype_name(dtype), value);
     return named_array(m, name, scalar);
@@ -209,7 +209,7 @@ bool bt_onnx_grows(const bt_onnx *m, const bt_tensor *x, int axis)
     return bt_onnx_twin(m, x)->dims[axis] != x->dims[axis];
 }
 
-/* How many examples there are: of the first input that counts them. */
+/* The number of examples, taken from the first input that has a batch axis. */
 static const char *batch_of(bt_onnx *m)
 {
     for (int i = 0; i < m->pair->inputs && !m->batch; i++) {
@@ -224,7 +224,7 @@ static const char *batch_of(bt_onnx *m)
     return m->batch ? m->batch : "";
 }
 
-/* By Euclid's algorithm. */
+/* Euclid's algorithm. */
 void bt_onnx_ratio(int64_t size, int64_t *times, int64_t *parts)
 {
     int64_t common = BT_FEWER;

@@ -1,9 +1,9 @@
-/* export/rules_elementwise.c: ops that work element by element. ONNX's repeat their operands along axes of size 1. */
+/* export/rules_elementwise.c: rules for elementwise ops. ONNX's ops broadcast their operands along axes of size 1. */
 #include "export/onnx.h"
 
 #include "ops/ops.h"
 
-/* Names of the inputs, of which one at least has the sizes of the result. */
+/* Names of the inputs; at least one has the full size of the result. */
 static void operands(bt_onnx *m, const bt_node *node, const char **in)
 {
     bool whole = false;
@@ -25,7 +25,7 @@ static void plain(bt_onnx *m, const bt_node *node, const char *name)
     bt_onnx_out(m, node, 0, bt_onnx_op(m, name, NULL, in));
 }
 
-/* The value itself; a number of 16 bits is f32 in the model already. */
+/* The value itself; 16-bit numbers are f32 in the model already. */
 static void same(bt_onnx *m, const bt_node *node, const char *name)
 {
     (void)name;
@@ -70,7 +70,7 @@ static void write_gate(bt_onnx *m, const bt_node *node, const char *name)
     bt_onnx_out(m, node, 0, BT_ONNX(m, name, NULL, open, bt_onnx_thin(m, node, 0), zero));
 }
 
-/* What becomes a number of 16 bits is rounded to it, and is f32 again. */
+/* A cast to 16 bits rounds, and converts back to f32. */
 static void write_cast(bt_onnx *m, const bt_node *node, const char *name)
 {
     enum { FLOAT16 = 10, BFLOAT16 = 16 }; /* TensorProto.DataType */

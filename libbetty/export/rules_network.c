@@ -1,6 +1,6 @@
-/* export/rules_network.c: what networks are made of: products, convolutions, pooling, norms. Images are [n, height,
- * width, channels] here, and [n, channels, height, width] in ONNX: around each op on images they are turned, and what
- * is turned there and back who reads the model takes out again. */
+/* export/rules_network.c: rules for products, convolutions, pooling and norms. Images are [n, height, width, channels]
+ * here, but [n, channels, height, width] in ONNX. So each op on images is surrounded by transposes; ONNX runtimes
+ * remove those that cancel out. */
 #include "export/onnx.h"
 
 #include "ops/ops.h"
@@ -32,7 +32,7 @@ static const char *turned(bt_onnx *m, const char *x, int64_t a, int64_t b, int64
 static const char *channels_first(bt_onnx *m, const char *x) { return turned(m, x, 0, 3, 1, 2); }
 static const char *channels_last(bt_onnx *m, const char *x) { return turned(m, x, 0, 2, 3, 1); }
 
-/* conv and conv_bias; the weight is [height, width, in, out] here. */
+/* conv and conv_bias; here the weight is [height, width, in, out]. */
 static void write_conv(bt_onnx *m, const bt_node *node, const char *name)
 {
     const bt_conv_attr *c = node->attr;
@@ -48,7 +48,7 @@ static void write_conv(bt_onnx *m, const bt_node *node, const char *name)
     bt_onnx_out(m, node, 0, channels_last(m, y));
 }
 
-/* The sum, mean or largest of the pixels from..to-1 along an axis, which stays. */
+/* The sum, mean or maximum of the pixels from..to-1 along an axis, which is kept. */
 static const char *reduced(bt_onnx *m, const char *op, const char *x, int64_t axis, int64_t from, int64_t to)
 {
     const char *part = BT_ONNX(m, "Slice", NULL, x, bt_onnx_wholes(m, &from, 1), bt_onnx_wholes(m, &to, 1),
@@ -56,7 +56,7 @@ static const char *reduced(bt_onnx *m, const char *op, const char *x, int64_t ax
     return bt_onnx_reduce(m, op, part, &axis, 1, 1);
 }
 
-/* One axis of adaptive pooling: windows that differ in size, each by itself. */
+/* One axis of adaptive pooling: its windows differ in size, so each is computed separately. */
 static const char *adaptive_axis(bt_onnx *m, const bt_node *node, const char *x, int side, const char *op)
 {
     const bt_window_attr *w = node->attr;
@@ -94,7 +94,7 @@ static const char *pooled(bt_onnx *m, const bt_node *node, const char *name, int
     return channels_last(m, BT_ONNX(m, name, attrs, channels_first(m, bt_onnx_in(m, node, 0))));
 }
 
-/* Where which pixel it is is read, too, the model is refused: ONNX counts these otherwise. */
+/* If the pixel indices are also read, the model is refused: ONNX numbers pixels differently. */
 static void write_window_max(bt_onnx *m, const bt_node *node, const char *name)
 {
     const bt_window_attr *w = node->attr;
@@ -104,7 +104,7 @@ static void write_window_max(bt_onnx *m, const bt_node *node, const char *name)
         bt_onnx_out(m, node, 0, pooled(m, node, name, 0));
 }
 
-/* A sum is the average over all of the window, padding included, times how many these are. */
+/* A sum is the average over the whole window, including padding, times its number of pixels. */
 static void write_window_sum(bt_onnx *m, const bt_node *node, const char *name)
 {
     const bt_window_attr *w = node->attr;
@@ -117,7 +117,7 @@ static void write_window_sum(bt_onnx *m, const bt_node *node, const char *name)
     bt_onnx_out(m, node, 0, w->average ? y : BT_ONNX(m, "Mul", NULL, y, count));
 }
 
-/* Each output is a weighted sum of two inputs, or one of them: rows of the image taken by number. */
+/* Each output row is one input row or a weighted sum of two, which are gathered by index. */
 static const char *taps(bt_onnx *m, const bt_node *node, int which, bool weighted)
 {
     const bt_resample_attr *r = node->attr;
@@ -155,7 +155,7 @@ static void write_resample(bt_onnx *m, const bt_node *node, const char *name)
     bt_onnx_out(m, node, 0, other ? BT_ONNX(m, name, NULL, y, other) : y);
 }
 
-/* ---- channels: statistics and coefficients are [lead..., c], beside x [lead..., rows..., c] ---- */
+/* ---- channels: statistics and coefficients are [lead..., c], for x [lead..., rows..., c] ---- */
 
 static int row_axes(const bt_channel_attr *channel, int rank, int64_t axes[BT_MAX_RANK])
 {
@@ -165,7 +165,7 @@ static int row_axes(const bt_channel_attr *channel, int rank, int64_t axes[BT_MA
     return count;
 }
 
-/* A coefficient beside x; without leading axes ONNX's rule, NumPy's, puts it there. */
+/* Reshapes a coefficient to broadcast against x; without leading axes, ONNX's rule, that of NumPy, is enough. */
 static const char *beside(bt_onnx *m, const bt_node *node, int input, int rank)
 {
     const bt_channel_attr *channel = node->attr;
@@ -175,10 +175,10 @@ static const char *beside(bt_onnx *m, const bt_node *node, int input, int rank)
     return count && channel->lead ? BT_ONNX(m, "Unsqueeze", NULL, x, bt_onnx_wholes(m, axes, count)) : x;
 }
 
-/* Batch norm by its buffers: (x - mean) weight / sqrt(variance + eps) + bias, all of them parameters or buffers.
- * Engines know it by its own op, and take it into a convolution. */
+/* Batch norm with fixed statistics: (x - mean) weight / sqrt(variance + eps) + bias, all of them parameters or buffers.
+ * ONNX runtimes recognise its own op and fold it into a convolution. */
 typedef struct fixed_norm {
-    const bt_tensor *of[5]; /* as ONNX's op has them: x, weight, bias, mean, variance */
+    const bt_tensor *of[5]; /* in the order of ONNX's op: x, weight, bias, mean, variance */
     double eps;
 } fixed_norm;
 

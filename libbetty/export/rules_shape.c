@@ -1,4 +1,4 @@
-/* export/rules_shape.c: ops that move, choose, join and sum up elements. */
+/* export/rules_shape.c: rules for ops that move, select, join and reduce elements. */
 #include "export/onnx.h"
 
 #include "ops/ops.h"
@@ -34,7 +34,8 @@ static void write_argmax(bt_onnx *m, const bt_node *node, const char *name)
 
 /* ---- shape ---- */
 
-/* A size that grows is what the others leave: there is one, as the count of elements grows like one. */
+/* A size that grows is written as -1, to be inferred; there is only one, because the element count grows in proportion
+ * to one size. */
 static void write_reshape(bt_onnx *m, const bt_node *node, const char *name)
 {
     const bt_tensor *out = node->out;
@@ -56,7 +57,7 @@ static void write_permute(bt_onnx *m, const bt_node *node, const char *name)
                 BT_ONNX(m, name, BT_ATTRS(BT_WHOLES("perm", shape->axes, node->out->rank)), bt_onnx_in(m, node, 0)));
 }
 
-/* With axes of size 1 where it is repeated; the op that reads it repeats it, or Expand does. */
+/* Repeated axes get size 1; the op that reads the value broadcasts it, or Expand repeats it. */
 static void write_broadcast(bt_onnx *m, const bt_node *node, const char *name)
 {
     const bt_shape_attr *shape = node->attr;
@@ -68,7 +69,7 @@ static void write_broadcast(bt_onnx *m, const bt_node *node, const char *name)
         else
             fresh[count++] = a;
     const char *x = bt_onnx_in(m, node, 0);
-    bool leading = true; /* ONNX adds these by itself, as NumPy does */
+    bool leading = true; /* ONNX adds leading axes by itself, as NumPy does */
     for (int i = 0; i < count; i++)
         leading &= fresh[i] == i;
     bt_onnx_out_thin(m, node, leading ? x : BT_ONNX(m, name, NULL, x, bt_onnx_wholes(m, fresh, count)));
@@ -109,7 +110,7 @@ static void write_concat(bt_onnx *m, const bt_node *node, const char *name)
     bt_free(in);
 }
 
-/* ---- places ---- */
+/* ---- indices ---- */
 
 static void write_gather(bt_onnx *m, const bt_node *node, const char *name)
 {
@@ -122,7 +123,7 @@ static const char *zeros(bt_onnx *m, const bt_tensor *like)
     return BT_ONNX(m, "Expand", NULL, bt_onnx_number(m, like->dtype, 0), bt_onnx_shape(m, like));
 }
 
-/* An index of ONNX's that scatter is I64. */
+/* ONNX's scatter ops need I64 indices. */
 static void write_scatter_add(bt_onnx *m, const bt_node *node, const char *name)
 {
     const int64_t last = -1;

@@ -1,6 +1,5 @@
-/* export/torch.c: a module's parameters and buffers as PyTorch has them. Names are PyTorch's already, but of two
- * things: its convolutions' weights are [out, in, window...], and its batch norms count the batches that they have
- * seen. */
+/* export/torch.c: a module's parameters and buffers in PyTorch's form. The names are PyTorch's already. But PyTorch's
+ * convolution weights are [out, in, window...], and its batch norms have an extra buffer that counts batches. */
 #include "export/export.h"
 
 #include "io/safetensors.h"
@@ -26,7 +25,7 @@ static bt_status add(list *l, const char *name, bt_array array)
     return BT_OK;
 }
 
-/* [window..., in, out] as [out, in, window...]: the two last axes, swapped, come first. */
+/* Rearranges [window..., in, out] to [out, in, window...]: the last two axes are swapped and come first. */
 static void turn(bt_array *to, bt_array from)
 {
     const int64_t in = from.dims[from.rank - 2], out = from.dims[from.rank - 1],
@@ -57,7 +56,8 @@ static bt_status add_slate(list *l, const bt_slate *slate)
     return add(l, slate->path, turned);
 }
 
-/* How many batches its statistics are of is not known here; PyTorch asks for it only where momentum is None. */
+/* The number of batches behind the statistics is not known here, so it is written as 0; PyTorch uses it only if
+ * momentum is None. */
 static bt_status add_counts(list *l, bt_module *module)
 {
     if (bt_module_find(module, "running_mean") && bt_module_find(module, "running_var")) {

@@ -1,4 +1,4 @@
-/* export/write.c: a recorded forward pass, node by node, as a model of ONNX. */
+/* export/write.c: writes a recorded forward pass, node by node, as an ONNX model. */
 #include "export/model.h"
 
 #include "ops/ops.h"
@@ -24,7 +24,7 @@ static bool has_rule(const bt_node *node, void *user)
     return bt_onnx_rule_of(node->op) != NULL;
 }
 
-/* With the ops that are written, and without what computes the same twice. */
+/* Inlines composites without a rule, and merges equal computations. */
 static bt_graph *prepared(const bt_graph *recorded)
 {
     bt_graph *inlined = bt_inline(recorded, has_rule, NULL);
@@ -35,7 +35,7 @@ static bt_graph *prepared(const bt_graph *recorded)
 
 static bool is_leaf(const bt_node *node) { return bt_op_flags(node->op) & BT_OP_LEAF; }
 
-/* Of nodes at the same place. */
+/* Compares nodes at the same place in the two graphs. */
 static bool same_node(const bt_node *a, const bt_node *b)
 {
     const bt_onnx_rule *rule = bt_onnx_rule_of(a->op);
@@ -47,7 +47,7 @@ static bool same_node(const bt_node *a, const bt_node *b)
     return same;
 }
 
-/* Sizes stay, or grow with the batch. */
+/* Whether each size is fixed or grows with the batch. */
 static bool sizes_fit(const bt_tensor *a, const bt_tensor *b)
 {
     bool fit = a->rank == b->rank && a->dtype == b->dtype;
@@ -76,7 +76,7 @@ static void check_twins(bt_onnx *m, const bool *needed)
             node ? node->op->name : "forward");
 }
 
-/* The i-th tensor that is read where the node is written; NULL: there are no more. */
+/* The i-th tensor that the node's rule reads; NULL: no more. */
 static const bt_tensor *read_of(const bt_node *node, int i)
 {
     const bt_onnx_rule *rule = bt_onnx_rule_of(node->op);
@@ -87,7 +87,7 @@ static const bt_tensor *read_of(const bt_node *node, int i)
     return i < node->inputs ? node->in[i] : NULL;
 }
 
-/* What the output needs: prints and checks stay behind. NULL: out of memory. */
+/* Marks the nodes that the output needs; prints and checks are left out. NULL: out of memory. */
 static bool *needed_of(const bt_graph *graph)
 {
     bool *needed = bt_alloc_array((size_t)graph->node_count + 1, sizeof *needed);
@@ -118,8 +118,8 @@ static bool is_input(const bt_onnx *m, const char *name)
     return false;
 }
 
-/* A parameter or a buffer, by its path in the module; with the name of its level in front of it where that is another
- * one. What would be called like an input, or like the output, is not. */
+/* Stores a parameter or buffer under its path in the module, after its level's name if that is another level. The name
+ * must not equal that of an input or the output. */
 static const char *hold_var(bt_onnx *m, const bt_var *var)
 {
     const char *path = bt_onnx_own_path(m, var->name), *level = m->pair->level;
@@ -151,7 +151,7 @@ static void write_leaf(bt_onnx *m, const bt_node *node)
     bt_onnx_out(m, node, 0, name);
 }
 
-/* ---- all of it ---- */
+/* ---- the whole model ---- */
 
 static void write_node(bt_onnx *m, const bt_node *node)
 {

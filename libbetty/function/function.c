@@ -1,11 +1,11 @@
-/* function/function.c: traced functions of a batch, without a problem: compiled at the first run and when shapes
- * change. */
+/* function/function.c: traced functions of a batch, without a problem: compiled at the first run and for each new set
+ * of shapes. */
 #include "data/data.h"
 #include "runtime/evaluate.h"
 #include "runtime/store.h"
 #include <betty/function.h>
 
-typedef struct compiled { /* for one set of shapes */
+typedef struct compiled { /* one per set of shapes */
     bt_batch *batch;      /* template; NULL: a run without a batch */
     bt_graph *graph;      /* as first traced */
     bt_phase *phase;
@@ -18,7 +18,7 @@ struct bt_function {
     void *user;
     bt_mode mode;
     bt_instance *instance;
-    bt_var *record; /* I64 []: counts the runs, for random ops */
+    bt_var *record; /* I64 []: number of the run, for random ops */
     int64_t runs;
     compiled *programs;
 };
@@ -64,7 +64,7 @@ void bt_function_free(bt_function *function)
     bt_free(function);
 }
 
-/* The dtype in which the function computes: that of its batch's floating fields; f32 if there is none. */
+/* The dtype in which the function computes: that of the batch's first floating field; f32 if there is none. */
 static bt_dtype dtype_of(const bt_batch *batch)
 {
     for (int i = 0; batch && i < batch->field_count; i++)
@@ -88,7 +88,7 @@ static bt_graph *trace_function(bt_function *function, const bt_batch *batch)
         bt_graph_output(graph, value);
     bt_trace_end(&trace);
     if (function->mode == BT_VALID)
-        graph->assign_count = 0; /* nothing changes */
+        graph->assign_count = 0; /* a validation function changes nothing */
     if (graph->status == BT_OK && bt_error_status() == BT_OK)
         return graph;
     bt_fail(graph->status, "%s", graph->message);
@@ -115,7 +115,7 @@ static compiled *compile(bt_function *function, const bt_batch *batch)
     return NULL;
 }
 
-/* Now and then a function is traced again: it must record the same. */
+/* Traces the function again now and then: it must record the same graph. */
 static bt_status check_purity(bt_function *function, compiled *program)
 {
     if (!bt_look_again(++program->runs))

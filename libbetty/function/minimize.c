@@ -1,12 +1,12 @@
-/* function/minimize.c: an optimiser at work without a problem: gradients, update and assigns in the trace in progress.
- */
+/* function/minimize.c: bt_optimizer_minimize: records gradients, update and assigns in the current trace, without a
+ * problem. */
 #include "optim/optim.h"
 
 #include "nn/module.h"
 #include "ops/ops.h"
 #include "transform/grad.h"
 
-/* One block per slot. */
+/* Creates one block per slot. */
 static bt_status make_slots(bt_optimizer *optimizer, const bt_module *module)
 {
     int64_t count = module->param_count;
@@ -24,7 +24,7 @@ static bt_status make_slots(bt_optimizer *optimizer, const bt_module *module)
     return status;
 }
 
-/* What must hold before anything is recorded; poisons otherwise. */
+/* Checks the arguments before anything is recorded; poisons the trace if they are wrong. */
 static bool ready(bt_optimizer *optimizer, bt_tensor *loss, bt_module *module)
 {
     char found[256];
@@ -35,7 +35,7 @@ static bool ready(bt_optimizer *optimizer, bt_tensor *loss, bt_module *module)
     else if (!trace)
         bt_trace_poison(BT_ERROR_ARGUMENT, "bt_optimizer_minimize: call it only inside a traced function");
     else if (bt_poisoned(loss))
-        return false; /* explained already */
+        return false; /* reported already */
     else if (loss->rank != 0)
         bt_trace_poison(BT_ERROR_SHAPE, "bt_optimizer_minimize: the loss is not a scalar but %s; take its bt_mean",
                         bt_shape_text(found, loss->rank, loss->dims));
@@ -68,8 +68,8 @@ static bool start(bt_optimizer *optimizer, bt_module *module)
     return status == BT_OK;
 }
 
-/* Fills the segments with parameters, gradients and slots, and returns how many there are. A parameter that the loss
- * does not reach has none, as in PyTorch, and so neither decays nor follows its momentum. */
+/* Fills the segments with parameters, gradients and slots. Returns the number of segments. Parameters that the loss
+ * does not reach are left out: as in PyTorch, they neither decay nor follow their momentum. */
 static int gather(bt_optimizer *optimizer, bt_tensor *loss, bt_module *module, bt_segment *segments, bt_tensor **params,
                   bt_tensor **grads)
 {

@@ -1,4 +1,4 @@
-/* graph/compare.c: whether two graphs compute the same: their hashes, the first difference, and when to look again. */
+/* graph/compare.c: compares graphs: their hashes, the first difference, and when to compare again. */
 #include "graph/graph.h"
 
 #include "graph/variable.h"
@@ -22,7 +22,7 @@ static uint64_t add_tensor(uint64_t hash, const bt_tensor *x)
 
 static uint64_t add_source(uint64_t hash, const bt_tensor *x) { return add(add(hash, x->node->index), x->output); }
 
-/* A variable's address is another in each process: its owner and name stand for it. */
+/* A variable's address differs between processes, so its owner and name are hashed instead. */
 static uint64_t add_node(uint64_t hash, const bt_node *node)
 {
     const bt_var *var = node->op == &bt_op_read ? ((const bt_read_attr *)node->attr)->var : NULL;
@@ -53,7 +53,7 @@ uint64_t bt_graph_hash(const bt_graph *graph)
     return hash;
 }
 
-/* Whatever their bodies are. */
+/* Compares two nodes without their bodies. */
 static bool same_outside(const bt_node *x, const bt_node *y)
 {
     bool same = x->op == y->op && x->inputs == y->inputs && x->attr_size == y->attr_size &&

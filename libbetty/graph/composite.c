@@ -1,4 +1,4 @@
-/* graph/composite.c: ops that are named subgraphs: shapes from the body, what it hides, and the body itself. */
+/* graph/composite.c: composite ops, which are named subgraphs: their shapes, flags and hash come from the body. */
 #include "graph/graph.h"
 
 #include <string.h>
@@ -39,7 +39,7 @@ static int depth(void)
     return depth;
 }
 
-/* What the body has recorded, as the node shows it. */
+/* Notes the flags and the hash of what the body recorded. */
 static void look_inside(bt_node *node, const bt_graph *body)
 {
     node->body = bt_graph_hash(body);
@@ -96,7 +96,7 @@ bt_tensor *(bt_apply)(const bt_op *op, const void *attr, bt_tensor *const *in)
         return bt_trace_poison(BT_ERROR_ARGUMENT, "bt_apply: an op without a record or a name");
     if (op->attr_size && !attr)
         return bt_trace_poison(BT_ERROR_ARGUMENT, "%s: attributes of %zu bytes are missing", op->name, op->attr_size);
-    int inputs = 0; /* as many as there are: whether that is right, bt_graph_append says */
+    int inputs = 0; /* only counted here; bt_graph_append checks the number */
     while (in && in[inputs])
         inputs++;
     return bt_record(op, attr, op->attr_size, in, inputs);

@@ -1,4 +1,4 @@
-/* graph/dump.c: a graph as text, one node a line. */
+/* graph/dump.c: prints a graph as text, one node per line. */
 #include "graph/graph.h"
 
 #include "graph/variable.h"
@@ -37,7 +37,7 @@ void bt_node_describe(const bt_node *node, bt_text *text)
     for (int i = 0; i < node->inputs; i++) {
         const bt_tensor *x = node->in[i];
         bt_text_add(text, i ? ", " : " ");
-        if (bt_poisoned(x)) { /* only in a broken graph, which the verifier describes */
+        if (bt_poisoned(x)) { /* happens only in a broken graph, which the verifier describes */
             bt_text_add(text, "nothing");
             continue;
         }

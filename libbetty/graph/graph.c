@@ -88,12 +88,12 @@ int64_t bt_tensor_count(const bt_tensor *x) { return bt_array_count(bt_tensor_ar
 
 size_t bt_tensor_bytes(const bt_tensor *x) { return bt_array_bytes(bt_tensor_array(x)); }
 
-/* Tags repeat from node to node: a text of the lately used is not copied again. */
+/* Nodes often have the same tags, so recently used texts are shared and not copied again. */
 const char *bt_graph_intern(bt_graph *graph, const char *text)
 {
     if (!text || !*text)
         return "";
-    /* Most often the very text that was given for a node before; another may have come to lie there since. */
+    /* Usually the same pointer as for an earlier node. But the memory may have been reused for another text since. */
     bt_interned *place = &graph->interned[(uintptr_t)text / 16 % BT_COUNT_OF(graph->interned)];
     if (place->text == text && strcmp(place->copy, text) == 0)
         return place->copy;
@@ -117,7 +117,7 @@ static void set_shape(bt_tensor *x, bt_array shape)
         x->dims[i] = 0;
 }
 
-/* A node without inferred outputs. NULL: out of memory, which poisons the graph. */
+/* Makes a node whose outputs have no shapes yet. NULL: out of memory, which poisons the graph. */
 static bt_node *node_new(bt_graph *graph, const bt_op *op, const void *attr, size_t attr_size, int inputs, int outputs,
                          bt_tag tag)
 {
@@ -135,7 +135,7 @@ static bt_node *node_new(bt_graph *graph, const bt_op *op, const void *attr, siz
     tag.owner = bt_graph_intern(graph, tag.owner);
     tag.level = bt_graph_intern(graph, tag.level);
     tag.path = bt_graph_intern(graph, tag.path);
-    graph->regions = tag.region > graph->regions ? tag.region : graph->regions; /* of another graph */
+    graph->regions = tag.region > graph->regions ? tag.region : graph->regions; /* from another graph */
     tag.call = bt_graph_intern(graph, tag.call && *tag.call ? tag.call : op->name);
     tag.low = bt_low_kept(tag.low);
     *node = (bt_node){.graph = graph,
@@ -153,7 +153,7 @@ static bt_node *node_new(bt_graph *graph, const bt_op *op, const void *attr, siz
     return node;
 }
 
-/* The op's record stays while the graph does. */
+/* Keeps the op's record alive as long as the graph. */
 static bool hold(bt_graph *graph, const bt_op *op)
 {
     if (!op->info || !op->info->hold)
@@ -175,7 +175,7 @@ void bt_graph_note_leaf(bt_node *node)
         bt_graph_fail(node->graph, BT_ERROR_MEMORY, "out of memory while recording");
 }
 
-/* The node enters the graph: its tensors get their numbers. */
+/* Adds the node to the graph and numbers its tensors. */
 static void node_commit(bt_node *node)
 {
     bt_graph *graph = node->graph;
@@ -198,7 +198,7 @@ void bt_graph_keep(bt_graph *graph, const bool *nodes)
     }
 }
 
-/* Of an op of the user's, which says nothing: a batch axis that survives unchanged at its place stays. */
+/* The batch axis of the output of a user's op, which gives no rule: an axis that keeps its place and size. */
 static int guessed_axis(const bt_node *node, const bt_array *in, const int *axes)
 {
     for (int i = 0; i < node->inputs; i++) {
@@ -292,7 +292,7 @@ int bt_node_batch_axis(const bt_node *node, const bt_array *in, int *axes, int64
         return -1;
     for (int i = 0; i < node->inputs; i++)
         if (axes[i] >= 0 && wanted[i] != axes[i])
-            return -1; /* each part depends on all of that input */
+            return -1; /* each part needs all of that input */
     return shares.out_axis[0] == BT_BATCH_UNITED ? -1 : shares.out_axis[0];
 }
 
@@ -322,7 +322,7 @@ static bt_status infer(bt_node *node)
         bt_guest_leave(before);
         BT_TRY(status);
     }
-    if (!op->infer || (op->body && !op->info)) /* the library's own records say all that their bodies do */
+    if (!op->infer || (op->body && !op->info)) /* the library's own ops declare all that their bodies do */
         BT_TRY(bt_composite_infer(node, op->infer ? NULL : outs));
     for (int i = 0; i < node->outputs; i++) {
         if (bt_array_bytes(outs[i]) > SIZE_MAX / 4)
@@ -336,7 +336,7 @@ static bt_status infer(bt_node *node)
     return BT_OK;
 }
 
-/* Kernels of a user's op are given arrays of its operands, of which there is room for so many. */
+/* A user's kernel receives its operands in arrays of fixed size, so their number is limited. */
 static bool check_kernels(bt_graph *graph, const bt_op *op, int inputs)
 {
     if (op->kernels[BT_MAX_ITEMS].launch)
@@ -379,7 +379,7 @@ bt_node *bt_graph_append(bt_graph *graph, const bt_op *op, const void *attr, siz
     bt_status status = infer(node);
     if (status != BT_OK) {
         bt_graph_fail(graph, status, "%s", bt_error());
-        if (before == BT_OK) /* the message lives in the graph now, and surfaces when the graph is compiled */
+        if (before == BT_OK) /* the graph keeps the message now; it is reported when the graph is compiled */
             bt_error_clear();
         return NULL;
     }
@@ -411,7 +411,7 @@ bt_tensor *bt_graph_constant(bt_graph *graph, bt_array values)
                 trace && trace->graph == graph ? bt_trace_tag(trace) : (bt_tag){.owner = "", .path = ""});
 }
 
-/* The variable's assign; -1: none. Where assigns have been taken out, it may have moved. */
+/* Index of the variable's assign; -1: none. It may have moved if assigns were removed. */
 static int64_t find_assign(const bt_graph *graph, const bt_var *var)
 {
     int64_t i = bt_map_get(&graph->assigned, var);

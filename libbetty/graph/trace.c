@@ -1,4 +1,4 @@
-/* graph/trace.c: the trace in progress: one per thread, nested where a body is traced within another. */
+/* graph/trace.c: the current trace: one per thread; a trace of a body nests within another. */
 #include "graph/graph.h"
 
 #include "graph/variable.h"
@@ -78,7 +78,7 @@ bt_tensor *bt_trace_read(bt_var *var)
     bt_tensor *leaf = bt_graph_read(now->graph, var);
     if (!bt_dtype_half(var->dtype) || bt_poisoned(leaf))
         return leaf;
-    bt_tensor *wide = bt_wide(leaf); /* the same for all who read it: what a derivative is taken with respect to */
+    bt_tensor *wide = bt_wide(leaf); /* all readers share it, because derivatives are taken with respect to it */
     bt_trace_overlay(var, wide);
     return wide;
 }
@@ -121,14 +121,14 @@ void bt_trace_pop(const char *before)
         now->tag.path = before;
 }
 
-/* Numbers the random ops of this owner and path: the same in every trace of the same code. */
+/* The number of the next random op of this owner and path: the same in every trace of the same code. */
 static uint32_t next_site(void)
 {
     for (int64_t i = 0; i < now->site_count; i++)
         if (strcmp(now->sites[i].owner, now->tag.owner) == 0 && strcmp(now->sites[i].path, now->tag.path) == 0)
             return now->sites[i].next++;
     struct bt_site *sites = bt_grow(now->sites, &now->site_capacity, now->site_count + 1, sizeof *sites);
-    if (!sites) { /* rather no numbers than the wrong ones */
+    if (!sites) { /* fail rather than give a wrong number */
         bt_graph_fail(now->graph, BT_ERROR_MEMORY, "out of memory while recording");
         return 0;
     }
@@ -158,7 +158,7 @@ bt_tensor *bt_record(const bt_op *op, const void *attr, size_t attr_size, bt_ten
     bt_graph *graph = now->graph;
     for (int i = 0; i < inputs; i++)
         if (in[i] && !in[i]->node && graph->status != BT_OK)
-            return graph->poison; /* explained already */
+            return graph->poison; /* reported already */
     if (bt_casts(op, in, inputs, now->tag.low)) {
         bt_dtype low = now->tag.low;
         now->tag.low = bt_low_kept(low);

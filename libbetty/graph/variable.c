@@ -1,4 +1,4 @@
-/* graph/variable.c: where variables lie. */
+/* graph/variable.c: where the bytes of variables are. */
 #include "graph/variable.h"
 
 #include <string.h>

@@ -1,4 +1,4 @@
-/* graph/verify.c: what must hold of every graph between passes. A failure is a fault of the library. */
+/* graph/verify.c: the rules that every graph must meet between passes. A failure is a bug in the library. */
 #include "graph/graph.h"
 
 #include "graph/variable.h"
@@ -11,7 +11,7 @@ static bool belongs(const bt_graph *graph, const bt_tensor *x, int64_t before)
            x == &x->node->out[x->output];
 }
 
-/* `first`: how many tensors the nodes before it have; ids count on from there. */
+/* `first`: the number of tensors of all earlier nodes, which is the id that the node's first tensor must have. */
 static const char *node_fault(const bt_graph *graph, const bt_node *node, int64_t index, int64_t first)
 {
     if (node->graph != graph || node->index != index)
@@ -33,7 +33,7 @@ static const char *node_fault(const bt_graph *graph, const bt_node *node, int64_
     return NULL;
 }
 
-/* The outputs have the shapes that the op's own rule gives. */
+/* Checks that the outputs have the shapes that the op's infer gives. */
 static const char *shape_fault(const bt_node *node)
 {
     bt_array in[BT_MAX_ITEMS + 1], out[BT_MAX_OUTPUTS];
@@ -62,7 +62,7 @@ static bt_status node_check(const bt_graph *graph, int64_t index, int64_t first,
         return BT_OK;
     bt_text text = {0};
     bt_node_describe(node, &text);
-    if (!failed_before && bt_error_status() != BT_OK) { /* what infer says of it comes last */
+    if (!failed_before && bt_error_status() != BT_OK) { /* the message of infer goes last */
         bt_text why = {0};
         bt_text_add(&why, "%s", bt_error());
         bt_error_clear();

@@ -1,4 +1,4 @@
-/* io/file.c: files that are read and written as wholes. */
+/* io/file.c: reads and writes whole files. */
 #include "io/file.h"
 
 #include <errno.h>
@@ -9,7 +9,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { BLOCK = 1 << 16 }; /* bytes: written and hashed at once */
+enum { BLOCK = 1 << 16 }; /* bytes written and hashed at a time */
 
 /* ---- reading ---- */
 
@@ -20,7 +20,7 @@ static int read_all(int file, char *data, size_t size)
         if (got < 0 && errno != EINTR)
             return errno;
         if (got == 0)
-            return EIO; /* shorter than it said */
+            return EIO; /* the file is shorter than its size said */
         if (got > 0) {
             data += got;
             size -= (size_t)got;
@@ -80,7 +80,7 @@ bt_file_sum bt_file_sum_of(const char *data, size_t size)
 
 struct bt_writer {
     char *path, *temporary;
-    bool direct;     /* written under its own name */
+    bool direct;     /* written in place, without a temporary file */
     int file, error; /* errno of the first failure */
     bt_file_sum sum;
     size_t used;
@@ -94,7 +94,7 @@ static void writer_free(bt_writer *writer)
     bt_free(writer);
 }
 
-/* A device or a pipe cannot be replaced by a file: it is written to. */
+/* A device or a pipe cannot be replaced by a file, so it is written directly. */
 static bool is_device(const char *path)
 {
     struct stat info;
@@ -117,7 +117,7 @@ bt_writer *bt_writer_open(const char *path)
         return NULL;
     }
     writer->direct = is_device(path);
-    /* What a killed process has left under this name is written over. */
+    /* Overwrites what a killed process may have left under this name. */
     writer->file = writer->direct
                        ? open(path, O_WRONLY | O_CLOEXEC)
                        : open(writer->temporary, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0666);
@@ -165,7 +165,7 @@ void bt_folder_sync(const char *folder)
     }
 }
 
-/* So that the name is on the disk too, not only the file. */
+/* Makes sure that the name is on disk too, not only the content. */
 static void sync_folder_of(char *path)
 {
     char *slash = strrchr(path, '/');
@@ -176,7 +176,7 @@ static void sync_folder_of(char *path)
         *slash = '/';
 }
 
-/* Gives the file its name, or removes it. */
+/* Gives the finished file its name, or removes it. */
 static void settle(bt_writer *writer, bool keep)
 {
     if (keep && !writer->error && rename(writer->temporary, writer->path) != 0)

@@ -1,4 +1,4 @@
-/* io/json.c: building JSON where memory may run out. */
+/* io/json.c: builds JSON when memory may run out. */
 #include "io/json.h"
 
 json_t *bt_json_string(const char *text)
@@ -32,8 +32,8 @@ json_t *bt_json_append(json_t *list, json_t *value)
     return NULL;
 }
 
-/* Into a buffer of the right size: jansson's own growing buffers can lose a key when memory runs out, and not say so.
- */
+/* Writes into a buffer of the exact size: when memory runs out, jansson's own growing buffers can silently lose a
+ * key. */
 char *bt_json_text(const json_t *value, size_t flags, size_t *size)
 {
     size_t length = json_dumpb(value, NULL, 0, flags);

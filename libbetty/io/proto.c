@@ -1,11 +1,11 @@
-/* io/proto.c: how fields of protocol buffers are encoded. */
+/* io/proto.c: encodes fields of protocol buffers. */
 #include "io/proto.h"
 
 #include <string.h>
 
 enum { VARINT = 0, EIGHT = 1, DELIMITED = 2, FOUR = 5 }; /* wire types */
 
-/* Seven bits a byte, the lowest first; the top bit says that there are more. */
+/* Seven bits per byte, lowest first; the top bit is set if more bytes follow. */
 static void varint(bt_text *out, uint64_t value)
 {
     unsigned char bytes[10];
@@ -18,7 +18,7 @@ static void varint(bt_text *out, uint64_t value)
 
 static void tag(bt_text *out, int field, int wire) { varint(out, (uint64_t)field << 3 | (uint64_t)wire); }
 
-/* The lowest byte first, on any machine. */
+/* Little-endian on any machine. */
 static void fixed(bt_text *out, uint64_t bits, size_t size)
 {
     unsigned char bytes[8];

@@ -1,6 +1,6 @@
-/* io/proto.h: messages of protocol buffers, written field by field: https://protobuf.dev/programming-guides/encoding. A
- * field is a number, which the schema of a format gives a meaning, and a value. A text holds any bytes here; its
- * `failed` says that there was no memory for all of them. */
+/* io/proto.h: writes protocol buffer messages field by field: https://protobuf.dev/programming-guides/encoding. A field
+ * has a number, whose meaning the format's schema defines, and a value. Here a bt_text holds bytes, not only text; its
+ * `failed` is set if memory ran out. */
 #ifndef BT_PROTO_H
 #define BT_PROTO_H
 
@@ -11,8 +11,8 @@ void bt_proto_double(bt_text *out, int field, double value);
 void bt_proto_float(bt_text *out, int field, float value);
 void bt_proto_bytes(bt_text *out, int field, const void *data, size_t size);         /* a string, or bytes */
 void bt_proto_doubles(bt_text *out, int field, const double *values, int64_t count); /* packed */
-void bt_proto_text(bt_text *out, int field, const char *text);                       /* a string */
-void bt_proto_message(bt_text *out, int field, bt_text *message);                    /* and empties it */
-void bt_proto_head(bt_text *out, int field, size_t size); /* of a field whose `size` bytes come after it */
+void bt_proto_text(bt_text *out, int field, const char *text);                       /* a null-terminated string */
+void bt_proto_message(bt_text *out, int field, bt_text *message);                    /* and empties the message */
+void bt_proto_head(bt_text *out, int field, size_t size); /* the head of a field; its `size` bytes must follow */
 
 #endif

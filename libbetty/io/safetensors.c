@@ -7,7 +7,7 @@
 
 #define METADATA "__metadata__"
 
-enum { PREFIX = 8, MAX_HEADER = 100 * 1000 * 1000 }; /* bytes; what other readers take, too */
+enum { PREFIX = 8, MAX_HEADER = 100 * 1000 * 1000 }; /* the limit in bytes that other readers have too */
 
 static const struct {
     const char *name;
@@ -34,7 +34,7 @@ static json_t *entry(const bt_array *array, size_t from, size_t to)
                      (json_int_t)from, (json_int_t)to);
 }
 
-/* Elements of 8 bytes first, then those of 4, of 2 and of 1: every array is then aligned. */
+/* Largest elements first, which keeps every array aligned. */
 static const size_t sizes[] = {8, 4, 2, 1};
 
 static bt_status describe(const bt_stored *items, int64_t count, json_t *header)
@@ -106,7 +106,7 @@ bt_status bt_safetensors_write(const char *path, const bt_stored *items, int64_t
 
 typedef struct reader {
     const char *path;
-    const char *data; /* behind the header */
+    const char *data; /* starts after the header */
     size_t size;
     bt_safetensors *file;
 } reader;
@@ -153,7 +153,7 @@ static bt_status read_dtype(const reader *r, const char *name, const json_t *dty
     return BT_OK;
 }
 
-/* Whether so many bytes hold what the entry says; nothing is known of a dtype that is not read. */
+/* Whether the byte count matches the dtype and shape. For dtypes that are not read, this is unknown. */
 static bool fits(const bt_stored *item) { return item->opaque || bt_array_bytes(item->array) == item->bytes; }
 
 static bt_status read_entry(const reader *r, const char *name, json_t *entry, bt_stored *item)
@@ -223,7 +223,7 @@ static int by_name(const void *a, const void *b)
     return strcmp(((const bt_stored *)a)->name, ((const bt_stored *)b)->name);
 }
 
-/* No gap, no overlap, nothing behind the last. */
+/* Checks that the arrays leave no gap, do not overlap, and fill the file. */
 static bt_status check_cover(const reader *r)
 {
     bt_safetensors *file = r->file;
@@ -237,7 +237,7 @@ static bt_status check_cover(const reader *r)
     return at == r->data + r->size ? BT_OK : bad(r, NULL, "there are bytes after the last array");
 }
 
-/* What else a file may be, by its first bytes; NULL: not known. */
+/* Recognises another format by its first bytes; NULL: unknown. */
 static const char *other_format(const char *data, size_t size)
 {
     static const struct {

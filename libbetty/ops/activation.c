@@ -18,7 +18,7 @@ static void softplus_body(const void *attr, bt_tensor *const *in, bt_tensor **ou
     out[0] = bt_add(bt_maximum(in[0], 0), bt_log1p(bt_exp(bt_neg(bt_abs(in[0])))));
 }
 
-/* The body has a kink at 0, where its parts meet; the function has not. */
+/* The body has a kink at 0, where its two parts meet; the function itself is smooth. */
 BT_DIAGONAL_RULE(softplus, bt_mul(g, bt_sigmoid(x)))
 
 static void softplus_samples(bt_sampler *sampler)
@@ -75,8 +75,7 @@ const bt_op bt_op_gelu = {
 
 bt_tensor *bt_gelu(bt_tensor *x) { return bt_build_unary(&bt_op_gelu, x, BT_PROMOTE_FLOAT); }
 
-/* ---- gelu_tanh: the approximation of it that GPT-2 is trained with: x (1 + tanh(u)) / 2, which is x sigmoid(2 u) ----
- */
+/* ---- gelu_tanh: the approximation of gelu that GPT-2 uses: x (1 + tanh(u)) / 2 = x sigmoid(2 u) ---- */
 
 static void gelu_tanh_body(const void *attr, bt_tensor *const *in, bt_tensor **out)
 {

@@ -1,5 +1,5 @@
-/* ops/alias.c: a value under another name. What is differentiated with respect to an alias does not see how the value
- * behind it came about: so a composite's derivative takes its inputs as independent. */
+/* ops/alias.c: the same value under a new name. Derivatives with respect to an alias ignore how its value was computed.
+ * A composite's derivative uses aliases to treat its inputs as independent. */
 #include "ops/define.h"
 
 #include <string.h>

@@ -1,4 +1,4 @@
-/* ops/along.c: along one axis: the order of the elements, elements by their places, running sums. */
+/* ops/along.c: ops along one axis: sorting, elements by position, running sums. */
 #include "ops/define.h"
 
 static void axis_describe(const void *attr, bt_text *text)
@@ -6,7 +6,7 @@ static void axis_describe(const void *attr, bt_text *text)
     bt_text_add(text, "axis %lld", (long long)((const bt_axis_attr *)attr)->axis);
 }
 
-/* ---- argsort(x): the places of the first `count` elements in order, BT_I32; at ties the first comes first ---- */
+/* ---- argsort(x): positions of the first `count` elements in sorted order, BT_I32; ties keep their order ---- */
 
 static bt_status argsort_infer(const void *attr, const bt_array *in, bt_array *out)
 {
@@ -82,9 +82,9 @@ const bt_op bt_op_argsort = {
             .flops = bt_flops_input, .shares = sort_shares, .describe = sort_describe, .samples = argsort_samples},
 };
 
-/* ---- take_along(x, index): like the index; along the axis element i is x's element index[i] ---- */
+/* ---- take_along(x, index): shaped like the index; element i along the axis is x's element index[i] ---- */
 
-/* x and the index are of one shape, but along the axis. */
+/* x and the index must have the same shape except along the axis. */
 static bt_status check_places(const char *op, int64_t axis, bt_array x, bt_array index)
 {
     char a[256], b[256];
@@ -128,7 +128,7 @@ static void take_along_jvp(const void *attr, bt_tensor *const *in, bt_tensor *co
     wanted[0] = given[0] ? BT_RECORD(&bt_op_take_along, (const bt_axis_attr *)attr, given[0], in[1]) : NULL;
 }
 
-/* Along the axis itself each index takes what it wants of all. */
+/* Split along the axis itself: x must be whole, because each index may point anywhere. */
 static bool take_along_shares(bt_shares *shares)
 {
     int along = (int)((const bt_axis_attr *)shares->attr)->axis, x = shares->in_axis[0], index = shares->in_axis[1];
@@ -240,7 +240,7 @@ const bt_op bt_op_put_along = {
                                 .samples = put_along_samples},
 };
 
-/* ---- cumsum(x): each element with all before it along the axis added, or, reverse = 1, all after it ---- */
+/* ---- cumsum(x): each element plus all before it along the axis; reverse = 1: plus all after it ---- */
 
 static bt_status cumsum_infer(const void *attr, const bt_array *in, bt_array *out)
 {
@@ -318,7 +318,7 @@ const bt_op bt_op_cumsum = {
 
 /* ---- builders ---- */
 
-/* count < 0: all. */
+/* count < 0: all elements. */
 static bt_tensor *order(const char *name, bt_tensor **x, int *axis, int64_t count, bool descending)
 {
     bt_tensor *poison = bt_operands_promote(name, x, 1, BT_PROMOTE_NUMBER);

@@ -1,9 +1,9 @@
-/* ops/arrange.c: elements in another order or in more places, and numbers to begin with; made of other ops. */
+/* ops/arrange.c: reordering and repeating of elements, and tensors of counted numbers; built from other ops. */
 #include "ops/define.h"
 
 #include <string.h>
 
-/* 0, 1, ..., count - 1 in I32, in the trace in progress. */
+/* 0, 1, ..., count - 1 in I32, in the current trace. */
 static bt_tensor *count_up(const char *op, int64_t count)
 {
     bt_trace *trace = bt_trace_now();
@@ -30,7 +30,7 @@ bt_tensor *bt_eye(int64_t size)
     return bt_as(bt_equal(bt_unsqueeze(place, 1), bt_unsqueeze(place, 0)), bt_trace_now()->dtype);
 }
 
-/* x, checked, and its axis. */
+/* Checks x and its axis. */
 static bt_tensor *operand(const char *op, bt_tensor *x, int *axis)
 {
     bt_tensor *poison = bt_operand_missing(op, x);
@@ -47,7 +47,7 @@ bt_tensor *bt_flip(bt_tensor *x, int axis)
         return bt_poisoned(index) ? index : bt_gather(x, index);
     int64_t order[BT_MAX_RANK + 1];
     for (int i = 0; i < x->rank; i++)
-        order[i] = i == 0 ? axis : i == axis ? 0 : i; /* swaps it with the first; its own inverse */
+        order[i] = i == 0 ? axis : i == axis ? 0 : i; /* swaps the axis with the first; its own inverse */
     order[x->rank] = BT_END;
     return (bt_permute)(bt_gather((bt_permute)(x, order), index), order);
 }
@@ -112,7 +112,7 @@ bt_tensor *(bt_expand)(bt_tensor *x, const int64_t *sizes)
     return bt_broadcast(x, rank, dims, axes);
 }
 
-/* x where column - row, or row - column, is at most `by`, else 0. */
+/* x where column - row (lower) or row - column is at most `by`, else 0. */
 static bt_tensor *triangle(const char *op, bt_tensor *x, int64_t by, bool lower)
 {
     bt_tensor *poison = bt_operand_missing(op, x);

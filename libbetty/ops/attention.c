@@ -1,6 +1,5 @@
-/* ops/attention.c: attention by blocks of queries (Vaswani et al. 2017; Rabe and Staats 2021): the weights of one block
- * are there at a time, and are computed again for derivatives, so memory grows with block x keys, not queries x keys.
- */
+/* ops/attention.c: attention by blocks of queries (Vaswani et al. 2017; Rabe and Staats 2021). Only one block's weights
+ * exist at a time, and derivatives recompute them. So memory grows with block x keys, not queries x keys. */
 #include "ops/define.h"
 
 #include <math.h>
@@ -8,7 +7,7 @@
 
 enum { WIDEST_BLOCK = 128 };
 
-/* What takes the place of a score that does not count: its exponential is 0 beside any other. */
+/* Replaces the score of a hidden key: its exponential is 0 next to any other score. */
 #define NOTHING (-1e30)
 
 /* ---- shapes: q [lead..., queries, width], k [lead..., keys, width], v [lead..., keys, values] ---- */
@@ -36,7 +35,7 @@ static bt_status operands_infer(const bt_array *in)
     return BT_OK;
 }
 
-/* [keys], or, where there are axes before, [n, keys] for the first of them. */
+/* The mask is [keys]; if there are axes before the last two, it is [n, keys], where n is the first axis. */
 static bt_status mask_infer(const bt_array *in)
 {
     int rank = in[0].rank;
@@ -90,13 +89,13 @@ static bt_tensor *places(int64_t first, int64_t count, int axis)
     return bt_graph_constant(bt_trace_now()->graph, numbers);
 }
 
-/* Where a key comes behind its query, [queries, keys]. */
+/* True where a key comes after its query, [queries, keys]. */
 static bt_tensor *behind(const bt_tensor *q, const bt_tensor *k)
 {
     return bt_less(places(rows_of(k) - rows_of(q), rows_of(q), 0), places(0, rows_of(k), 1));
 }
 
-/* Which keys count by the mask, and for which queries: [n, 1, ..., queries or 1, keys], of the scores' rank. */
+/* The keys that count, by mask and query: [n, 1, ..., queries or 1, keys], of the scores' rank. */
 static bt_tensor *counting(bt_tensor *mask, bt_tensor *hidden, int rank)
 {
     int64_t dims[BT_MAX_RANK];
@@ -119,7 +118,7 @@ static bt_tensor *drop(const block *b, bt_tensor *weights)
     return BT_RECORD(&bt_op_dropout, &random, weights, b->record);
 }
 
-/* in: q, k, v. A query none of whose keys counts gets 0. */
+/* in: q, k, v. A query for which no key counts gets 0. */
 static bt_tensor *block_of(void *user, bt_tensor *const *in)
 {
     const block *b = user;
@@ -137,7 +136,7 @@ static bt_tensor *block_of(void *user, bt_tensor *const *in)
     return bt_where(bt_greater(bt_max(bt_as(keep, y->dtype), -1, BT_KEEP), 0), y, 0);
 }
 
-/* ---- the body: blocks, each of which is attention of fewer queries, and where it is causal to fewer keys ---- */
+/* ---- the body: each block is attention of fewer queries, and, if causal, of fewer keys ---- */
 
 static bt_tensor *part_of(const bt_attention_attr *a, bt_tensor *const *in, int64_t number)
 {
@@ -190,7 +189,7 @@ static double attention_flops(const void *attr, const bt_array *in, const bt_arr
     return scores * (2 * (double)bt_array_count(in[0]) + 2 * (double)bt_array_count(out[0]));
 }
 
-/* Of the axes before the last two. */
+/* Splits along axes before the last two. */
 static bool attention_shares(bt_shares *shares)
 {
     const bt_attention_attr *a = shares->attr;
@@ -256,8 +255,7 @@ const bt_op bt_op_attention = {
 
 bt_attention_options bt_attention_defaults(void) { return (bt_attention_options){0}; }
 
-/* As [n, keys], or [keys] where the operands have no axis before the last two; what it is checked against is infer's.
- */
+/* Brings the mask to [n, keys], or [keys] if the operands have no axis before the last two. infer checks the shape. */
 static bt_tensor *mask_of(bt_tensor *mask, const bt_tensor *q)
 {
     bt_tensor *poison = bt_operand_missing("attention", mask);
@@ -269,7 +267,7 @@ static bt_tensor *mask_of(bt_tensor *mask, const bt_tensor *q)
     return bt_broadcast(mask, 2, (const int64_t[]){q->dims[0], mask->dims[0]}, (const int[]){1});
 }
 
-/* Blocks as equal as they can be. */
+/* Blocks of nearly equal size. */
 static int64_t block_size(int64_t queries, int64_t given)
 {
     if (queries < 1 || given > 0)

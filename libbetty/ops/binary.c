@@ -49,7 +49,7 @@
         return (expression);                                                                                           \
     }
 
-/* What the op equals where an operand is known; NULL: nothing simpler. */
+/* A simpler tensor that the op equals if an operand is known; NULL: none. */
 #define SIMPLIFY(op, expression)                                                                                       \
     static bt_tensor *op##_simplify(const void *attr, bt_tensor *const *in, int inputs)                                \
     {                                                                                                                  \
@@ -91,15 +91,15 @@ FOLD(div, a / b)
 SIMPLIFY(div, is(b, 1) ? a : NULL)
 BINARY(div, BT_FLOATS, 0, 3, 1, div_simplify, NULL)
 
-/* b a^(b-1), which is 0 where b is 0 even at a = 0: the power is taken of 1 there, so no order of derivative meets
- * 0^-1. */
+/* b a^(b-1), or 0 where b is 0, even at a = 0: there the power is taken of 1, so that no derivative of any order
+ * computes 0^-1. */
 static bt_tensor *pow_in_base(bt_tensor *a, bt_tensor *b)
 {
     bt_tensor *constant = bt_equal(b, 0);
     return bt_where(constant, 0, bt_mul(b, bt_pow(bt_where(constant, 1, a), bt_sub(b, 1))));
 }
 
-/* a^b log(a), which is 0 at a = 0 (b > 0). */
+/* a^b log(a), or 0 at a = 0 (b > 0). */
 static bt_tensor *pow_in_exponent(bt_tensor *a, bt_tensor *y)
 {
     return bt_mul(y, bt_log(bt_where(bt_equal(a, 0), 1, a)));
@@ -119,7 +119,7 @@ FOLD(pow, pow(a, b))
 SIMPLIFY(pow, is(b, 1) ? a : is(b, 2) ? bt_square(a) : NULL)
 BINARY(pow, BT_FLOATS, 0, 3, 0, pow_simplify, NULL)
 
-/* g where the operand is the one chosen, half of it at a tie. */
+/* g where this operand was chosen, half of g at a tie. */
 static bt_tensor *chosen(bt_tensor *g, bt_tensor *small, bt_tensor *large)
 {
     bt_tensor *half = bt_where(bt_equal(small, large), 0.5, 0);

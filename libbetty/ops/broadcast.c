@@ -1,4 +1,4 @@
-/* ops/broadcast.c: repeating along axes, and its adjoint. */
+/* ops/broadcast.c: repeats along axes, and the adjoint. */
 #include "ops/define.h"
 
 #include <string.h>
@@ -26,7 +26,7 @@ static bt_status broadcast_infer(const void *attr, const bt_array *in, bt_array 
     return BT_OK;
 }
 
-/* Sums over the axes that are new, and over those that were stretched from size 1, which stay. */
+/* Sums over the axes that are new, and over the axes stretched from size 1, which are kept. */
 static bt_tensor *broadcast_adjoint(const bt_shape_attr *attr, bt_tensor *g, const bt_tensor *x)
 {
     uint32_t fresh = (UINT32_C(1) << attr->rank) - 1, stretched = 0;

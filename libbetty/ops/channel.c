@@ -1,6 +1,6 @@
-/* ops/channel.c: what norms over the channels of images are made of: moments, products and sums of the rows, and
- * combinations with a coefficient per channel. The three are closed under differentiation: batch norm has every order
- * of derivative in few passes over memory. */
+/* ops/channel.c: the building blocks of norms over image channels: moments, sums and products of the rows, and
+ * combinations with a coefficient per channel. The three ops are closed under differentiation. So batch norm has
+ * derivatives of every order in few passes over memory. */
 #include "ops/define.h"
 
 #include <string.h>
@@ -53,8 +53,8 @@ static bt_status check_coefficient(const char *op, const char *what, bt_array fo
     return bt_check_equal(op, what, found, "the channels of x", bt_channel_shape(lead, x));
 }
 
-/* Where what has one value per channel lies: along the leading axes as x does, or along the channels, which come after
- * them; -1: x is split along the rows, and it is whole. */
+/* The axis along which per-channel values are split: a leading axis, as x is, or the channels, which follow them. -1: x
+ * is split along the rows, and the values are whole. */
 static int axis_of_channels(const bt_shares *shares, int axis)
 {
     const int64_t lead = ((const bt_channel_attr *)shares->attr)->lead;
@@ -92,7 +92,7 @@ static void channel_describe(const void *attr, bt_text *text)
                 channel->gated ? ", gated" : "");
 }
 
-/* d, [lead..., c], repeated along the rows of `like`. */
+/* Repeats d, [lead..., c], along the rows of `like`. */
 static bt_tensor *along_rows(int64_t lead, bt_tensor *d, const bt_tensor *like)
 {
     int axes[BT_MAX_RANK];
@@ -112,7 +112,7 @@ static bt_tensor *sum_of_rows(int64_t lead, bt_tensor *x)
 
 /* ---- builders ---- */
 
-/* At most BT_CHANNEL_TERMS terms; relu, or a gate, or NULL. */
+/* At most BT_CHANNEL_TERMS terms, with relu, a gate (NULL: none), or neither. */
 static bt_tensor *mix_few(int64_t lead, const bt_channel_term *terms, int count, bt_tensor *shift, bool relu,
                           bt_tensor *gate)
 {
@@ -144,7 +144,7 @@ bt_tensor *bt_channel_mix(int64_t lead, const bt_channel_term *terms, int count,
     for (int k = 0; k < count; k++) {
         if (!terms[k].x)
             continue;
-        if (held == BT_CHANNEL_TERMS) { /* what is done so far is one term more */
+        if (held == BT_CHANNEL_TERMS) { /* the result so far becomes one term */
             now[0] = (bt_channel_term){.x = mix_few(lead, now, held, NULL, false, NULL)};
             held = 1;
         }
@@ -246,7 +246,7 @@ static void channel_moments_samples(bt_sampler *sampler)
               .in = {BT_LISTED(far, BT_F64, 2, 3, 2)});
 }
 
-/* How many rows each rank has, [ranks, 1]. */
+/* The number of rows of each rank, [ranks, 1]. */
 static bt_tensor *rows_of_ranks(const bt_union *with, bt_dtype dtype)
 {
     bt_array counts = {.dtype = dtype, .rank = 2, .dims = {with->ranks, 1}};
@@ -259,9 +259,9 @@ static bt_tensor *rows_of_ranks(const bt_union *with, bt_dtype dtype)
     return bt_constant(counts);
 }
 
-/* Of each rank's moments, weighted by its rows: the mean of means, and the mean of variances with that of the means'
- * squared distances from it: Chan, Golub and LeVeque, "Updating formulae and a pairwise algorithm for computing sample
- * variances" (1979). A rank without rows gives zeros, which count for nothing. */
+/* Combines the ranks' moments, weighted by their rows, as Chan, Golub and LeVeque do ("Updating formulae and a pairwise
+ * algorithm for computing sample variances", 1979). The mean is that of the means. The variance is the mean of the
+ * variances plus that of the means' squared distances from the mean. A rank without rows gives zeros with weight 0. */
 static void channel_moments_unite(const bt_union *with, bt_tensor *const *in, bt_tensor **out)
 {
     const bt_array shape = bt_channel_shape(((const bt_channel_attr *)with->attr)->lead, bt_tensor_array(in[0]));
@@ -400,7 +400,7 @@ static bt_status channel_mix_infer(const void *attr, const bt_array *in, bt_arra
 
 static bt_tensor *input(bt_tensor *const *in, int at) { return at >= 0 ? in[at] : NULL; }
 
-/* What relu, seen from the output, or the gate does to a derivative. */
+/* The effect of relu (seen from the output) or of the gate on a derivative. */
 static bt_tensor *gated(const bt_channel_attr *attr, bt_tensor *g, bt_tensor *const *in, bt_tensor *y)
 {
     bt_tensor *gate = attr->relu ? y : input(in, bt_channel_inputs_of(attr).gate);
@@ -521,16 +521,16 @@ static void channel_mix_samples(bt_sampler *sampler)
               .in = {BT_LISTED(x, BT_F64, 2, 2, 2), BT_LISTED(d, BT_F64, 1, 2)});
 }
 
-/* ---- what is computed in one: relu, a gate, the sum with something else ---- */
+/* ---- absorbing what follows: relu, a gate, a sum ---- */
 
-/* An operand that kernels take as it is. */
+/* Whether kernels take the operand as it is, and not through a view. */
 static bool dense(const bt_tensor *x)
 {
     const bt_op_info *info = x->node->op->info;
     return x->node->op == &bt_op_widen ? dense(x->node->in[0]) : !(info && info->view);
 }
 
-/* The terms of a mix that nothing is done to yet, in their order. */
+/* The terms of a mix in order; 0 if it has a relu or a gate already. */
 static int terms_of(const bt_node *mix, bt_channel_term *terms, bt_tensor **shift)
 {
     const bt_channel_attr *attr = mix->attr;
@@ -543,7 +543,7 @@ static int terms_of(const bt_node *mix, bt_channel_term *terms, bt_tensor **shif
     return attr->terms;
 }
 
-/* The sum with something else is one term more, added last as the sum would. */
+/* The other summand becomes the last term, as the sum would add it last. */
 static bt_tensor *channel_mix_absorb(const bt_op *reader, bt_tensor *const *in, int which)
 {
     bt_channel_term terms[BT_CHANNEL_TERMS + 1];

@@ -30,7 +30,7 @@ static bt_status channel_norm_infer(const void *attr, const bt_array *in, bt_arr
     return BT_OK;
 }
 
-/* The mean of each group's channels, repeated to them; t is [lead..., c]. */
+/* The mean over each group of channels, repeated for all of them; t is [lead..., c]. */
 static bt_tensor *group_mean(const bt_channel_norm_attr *norm, bt_tensor *t)
 {
     int64_t dims[BT_MAX_RANK + 1];
@@ -59,15 +59,15 @@ static void channel_norm_body(const void *attr, bt_tensor *const *in, bt_tensor 
     bt_tensor *variance = bt_poisoned(mean) ? mean : &mean->node->out[1];
     out[1] = group_mean(norm, mean);
     out[2] = variance;
-    if (out[1] != mean) /* a group's channels have means of their own */
+    if (out[1] != mean) /* the channels of a group have different means */
         out[2] = group_mean(norm, bt_add(variance, bt_square(bt_sub(mean, out[1]))));
     bt_tensor *scale = bt_mul(in[1], inverse_deviation(norm, out[2]));
     bt_tensor *shift = bt_broadcast_like(in[2], out[1]);
     out[0] = bt_channel_mix(norm->lead, &(bt_channel_term){in[0], out[1], scale}, 1, shift, in[0]);
 }
 
-/* With r = 1 / sqrt(variance + eps) and D, B the means over what has one statistic of scale g (x - mean) and of scale
- * g: dx = r (scale g - B - (x - mean) r^2 D), and what the statistics' own cotangents add. */
+/* Let r = 1 / sqrt(variance + eps). Let D and B be the means of scale g (x - mean) and of scale g over all that shares
+ * one statistic. Then dx = r (scale g - B - (x - mean) r^2 D), plus the terms from the statistics' own cotangents. */
 static void channel_norm_vjp(const void *attr, bt_tensor *const *in, bt_tensor *const *out, bt_tensor *const *given,
                              bt_tensor **wanted)
 {
@@ -99,7 +99,7 @@ static void channel_norm_jvp(const void *attr, bt_tensor *const *in, bt_tensor *
     bt_tensor *scale = bt_mul(in[1], r);
     if (dx) {
         bt_tensor *sum, *dot = bt_channel_dot(norm->lead, in[0], dx, out[1], &sum);
-        bt_tensor *along = bt_div(group_mean(norm, dot), rows); /* half of the variance's */
+        bt_tensor *along = bt_div(group_mean(norm, dot), rows); /* half the variance's tangent */
         wanted[1] = bt_div(group_mean(norm, sum), rows);
         wanted[2] = bt_mul(along, 2);
         moved = bt_accumulate(bt_neg(bt_mul(scale, bt_mul(bt_square(r), along))), moved);
@@ -138,7 +138,7 @@ static void channel_norm_samples(bt_sampler *sampler)
     NORM("no examples", 1, 2, 0.1, 4, BT_DRAWN(-2, 2, BT_F64, 3, 0, 3, 4));
 }
 
-/* Along the leading axes; the rest is left to what the body is made of. */
+/* Splits along the leading axes only; otherwise the body's ops decide. */
 static bool channel_norm_shares(bt_shares *shares)
 {
     const int axis = shares->in_axis[0];
@@ -165,7 +165,7 @@ const bt_op bt_op_channel_norm = {
 
 /* ---- builders ---- */
 
-/* The operands x, scale, shift and those after them, checked; scale and shift may be NULL: ones and zeros. */
+/* Checks x, scale, shift and the operands after them. A scale or shift of NULL becomes ones or zeros. */
 static bt_tensor *check(const char *op, bt_tensor **operands, int count, double eps)
 {
     bt_tensor *poison = bt_operand_missing(op, operands[0]);
@@ -196,7 +196,7 @@ static bt_tensor *check(const char *op, bt_tensor **operands, int count, double 
     return poison;
 }
 
-/* [n, ...] seen as [groups, n / groups, ...] */
+/* Reshapes [n, ...] to [groups, n / groups, ...]. */
 static bt_tensor *in_groups(bt_tensor *x, int64_t groups)
 {
     int64_t dims[BT_MAX_RANK + 1] = {groups, x->dims[0] / groups};

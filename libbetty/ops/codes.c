@@ -1,4 +1,4 @@
-/* ops/codes.c: the books of 8-bit codes. */
+/* ops/codes.c: fills the books of 8-bit codes. */
 #include "ops/codes.h"
 
 #include <math.h>

@@ -1,11 +1,11 @@
-/* ops/collective.c: what the ranks of a run compute together. transform/shard.c records these, a derivative never meets
- * them. They are effects, so that no pass drops one, takes two for one, computes one again or changes their order:
- * every rank comes to the same ones, in the order of the graph, whatever the sizes of its own part are. */
+/* ops/collective.c: ops that the ranks of a run compute together. transform/shard.c records them, after derivatives
+ * have been taken. They are effects, so that no pass drops, merges, repeats or reorders them: every rank executes the
+ * same ones in graph order, whatever the sizes of its own part. */
 #include "ops/define.h"
 
 int64_t bt_share_first(int64_t rows, int rank, int ranks)
 {
-    const int64_t each = rows / ranks, rest = rows % ranks; /* rank (each ranks + rest) / ranks, rounded up */
+    const int64_t each = rows / ranks, rest = rows % ranks; /* (rank rest) / ranks, rounded up, is added */
     return rank * each + (rank * rest + ranks - 1) / ranks;
 }
 
@@ -44,7 +44,7 @@ static bt_status check(const char *op, const bt_collective_attr *attr, bt_array 
     return bt_check_dtype(op, "the operand", x.dtype, moves ? BT_EVERY : BT_NUMBERS);
 }
 
-/* Of an operand, or a result, that is a rank's own part along the axis: it is as long as `found`. */
+/* Checks that an operand or a result is a rank's own part along the axis: its size must be `found`. */
 static bt_status check_parts(const char *op, const bt_collective_attr *attr, bt_array x, int64_t found)
 {
     BT_TRY(bt_check_axis(op, attr->axis, x.rank));
@@ -102,7 +102,7 @@ static void describe(const void *attr, bt_text *text)
         bt_text_add(text, ", %s", reductions[c->reduction]);
 }
 
-/* Of a single rank: the identity. More of them are tested in tests/transform. */
+/* With one rank they are the identity. tests/transform tests several ranks. */
 static void all_reduce_samples(bt_sampler *sampler)
 {
     BT_SAMPLE(sampler, .name = "two operands", .inputs = 2, BT_ATTR(bt_collective_attr, .ranks = 1),

@@ -1,4 +1,4 @@
-/* ops/control.c: what does not change values: detach, stop; what looks at them: print, check. */
+/* ops/control.c: ops that do not change values: detach, stop, and print and check, which look at them. */
 #include "ops/define.h"
 
 #include <stdio.h>
@@ -16,7 +16,7 @@ static void identity_rule(const void *attr, bt_tensor *const *in, bt_tensor *con
 
 static void identity_samples(bt_sampler *sampler) { bt_samples_equal(sampler, 1, -2, 2); }
 
-/* What its derivative is, transform/grad.c decides by the flag. */
+/* Its derivative is up to transform/grad.c, which sees the flag. */
 const bt_op bt_op_detach = {
     .name = "detach",
     .inputs = 1,
@@ -51,7 +51,7 @@ static void print_samples(bt_sampler *sampler)
               .in = {BT_DRAWN(-2, 2, BT_F64, 1, 3)});
 }
 
-/* The values pass through, so that the printing happens where they are used. */
+/* The values pass through, so that printing happens where they are used. */
 const bt_op bt_op_print = {
     .name = "print",
     .inputs = 1,
@@ -83,7 +83,7 @@ static void check_samples(bt_sampler *sampler)
               .in = {BT_DRAWN(1, 2, BT_BOOL, 1, 0)});
 }
 
-/* Each part checks itself. */
+/* Each part is checked by itself. */
 static bool check_shares(bt_shares *shares)
 {
     (void)shares;

@@ -1,18 +1,17 @@
-/* ops/conv.c: convolution, channels last: conv, conv_dx and conv_dw are the three derivatives of one form that is
- * linear in each of x [n, h, w, in], w [kh, kw, in/groups, out] and g [n, oh, ow, out]:
+/* ops/conv.c: convolution, channels last. conv, conv_dx and conv_dw are the derivatives, with respect to g, x and w, of
+ * one form that is linear in each of x [n, h, w, in], w [kh, kw, in/groups, out] and g [n, oh, ow, out]:
  *
- *     sum of x[n, y stride + ky dilation - padding, ..., ci] w[ky, kx, ci, co] g[n, y, ..., co]
+ *   sum of x[n, y stride + ky dilation - padding, ..., ci] w[ky, kx, ci, co] g[n, y, ..., co]
  *
- * over all indices where x has an element and ci, co are of one group: with respect to g, x and w. So a derivative of
- * one of them is one or two of the others, and no order needs anything else. conv_bias is conv that begins its sums
- * with the bias. */
+ * over all indices for which x has an element and ci, co are in the same group. So the derivatives of each op consist
+ * of the other ops, at every order. conv_bias is conv with sums that start from the bias. */
 #include "ops/define.h"
 
 enum { Y, X };
 
 static const char *const axis_names[] = {"height", "width"};
 
-typedef struct conv_shape { /* of the three arrays; filled in as the op knows them */
+typedef struct conv_shape { /* sizes of the three arrays; each op fills in what it knows */
     int64_t n, image[2], in, window[2], inner, out, grid[2];
 } conv_shape;
 
@@ -69,7 +68,7 @@ static bt_status check_same_dtype(const char *op, const char *a, bt_array x, con
                    bt_dtype_name(y.dtype));
 }
 
-/* How many places the window has along each axis. */
+/* The number of window positions along each axis. */
 static bt_status find_grid(const char *op, const bt_conv_attr *attr, conv_shape *s)
 {
     for (int a = Y; a <= X; a++) {
@@ -89,7 +88,7 @@ static bt_status find_grid(const char *op, const bt_conv_attr *attr, conv_shape 
     return BT_OK;
 }
 
-/* g must be what a convolution with these sizes gives. */
+/* Checks that g has the shape of a convolution's result with these sizes. */
 static bt_status check_grid(const char *op, const bt_conv_attr *attr, bt_array g, conv_shape *s)
 {
     BT_TRY(find_grid(op, attr, s));
@@ -107,13 +106,13 @@ static bt_array images(bt_dtype dtype, int64_t n, int64_t height, int64_t width,
     return (bt_array){.dtype = dtype, .rank = 4, .dims = {n, height, width, channels}};
 }
 
-/* Products of the form, each counted as two. */
+/* Multiplications and additions of the form. */
 static double flops(bt_array g, bt_array w)
 {
     return 2 * (double)bt_array_count(g) * (double)w.dims[0] * (double)w.dims[1] * (double)w.dims[2];
 }
 
-/* Each example by itself, with all of the window. */
+/* Splits by example; the window must be whole. */
 static bool conv_shares(bt_shares *shares)
 {
     for (int i = 1; i < shares->inputs; i++)
@@ -316,7 +315,7 @@ static void conv_bias_jvp(const void *attr, bt_tensor *const *in, bt_tensor *con
                           bt_tensor **wanted)
 {
     bt_tensor *dx = given[0], *dw = given[1], *db = given[2], *t = NULL;
-    if (db && dw) /* one node takes both */
+    if (db && dw) /* one node computes both */
         t = BT_RECORD(&bt_op_conv_bias, (const bt_conv_attr *)attr, in[0], dw, db);
     else if (db && dx)
         t = BT_RECORD(&bt_op_conv_bias, (const bt_conv_attr *)attr, dx, in[1], db);
@@ -334,7 +333,7 @@ static double conv_bias_flops(const void *attr, const bt_array *in, const bt_arr
     return conv_flops(attr, in, out) + (double)bt_array_count(out[0]);
 }
 
-/* ---- samples: the awkward cases, for all of them ---- */
+/* ---- samples: the awkward cases, for all of these ops ---- */
 
 static const struct sample_case {
     const char *name;
@@ -462,7 +461,7 @@ bt_conv2d_options bt_conv2d_defaults(void)
     return (bt_conv2d_options){.stride = 1, .padding = 0, .dilation = 1, .groups = 1, .bias = true};
 }
 
-/* With a bias or without. */
+/* A convolution with or without a bias. */
 static bt_tensor *conv_of(bt_tensor *x, bt_tensor *weight, bt_tensor *bias, const bt_conv_attr *attr)
 {
     return bias ? BT_RECORD(&bt_op_conv_bias, attr, x, weight, bias) : bt_conv(x, weight, attr);

@@ -1,5 +1,5 @@
-/* ops/dot.c: matrix products: dot(a [m, k], b [k, n]), of one matrix, or of many along one or two leading axes;
- * dot_add, of matrices. */
+/* ops/dot.c: matrix products: dot(a [m, k], b [k, n]), of one matrix or of many along one or two leading axes; dot_add,
+ * of single matrices. */
 #include "ops/define.h"
 
 #include <string.h>
@@ -55,8 +55,8 @@ static double dot_flops(const void *attr, const bt_array *in, const bt_array *ou
     return 2 * (double)bt_array_count(out[0]) * (double)in[0].dims[in[0].rank - 1];
 }
 
-/* Of a, b: rows of a give rows, columns of b give columns, what is summed over gives summands, matrices give matrices.
- * Where both are split otherwise, the other one is wanted whole, or as the first is. */
+/* Splits of a and b: rows of a give rows, columns of b give columns, the inner axis gives summands, and leading axes
+ * give matrices. If both are split in different ways, the other operand must be whole, or split as the first one is. */
 static bool dot_shares(bt_shares *shares)
 {
     int rank = shares->in[0].rank, a = shares->in_axis[0], b = shares->in_axis[1];
@@ -77,7 +77,7 @@ static bool dot_shares(bt_shares *shares)
     return true;
 }
 
-/* What is added would be added by each part. */
+/* If the product were split along its inner axis, each part would add c: so this is refused. */
 static bool dot_add_shares(bt_shares *shares)
 {
     int given = shares->in_axis[2];
@@ -85,7 +85,7 @@ static bool dot_add_shares(bt_shares *shares)
     if (some)
         dot_shares(shares);
     else
-        shares->in_axis[given] = given; /* rows of a, or columns of b */
+        shares->in_axis[given] = given; /* along the rows of a or the columns of b */
     shares->out_axis[0] = some ? shares->out_axis[0] : given;
     shares->in_axis[2] = shares->out_axis[0];
     return shares->out_axis[0] >= 0;
@@ -175,7 +175,7 @@ const bt_op bt_op_dot_add = {
 
 /* ---- matmul ---- */
 
-/* Leading axes of both, broadcast; where there are more than two, each becomes [g, rows, columns]. */
+/* Broadcasts the leading axes. If there are more than two, each operand is reshaped to [g, rows, columns]. */
 static bt_tensor *many_matrices(bt_tensor *a, bt_tensor *b)
 {
     int rank = (a->rank > b->rank ? a->rank : b->rank) - 2;
@@ -212,7 +212,7 @@ static bt_tensor *many_matrices(bt_tensor *a, bt_tensor *b)
     return bt_reshape_to(y, rank + 2, lead);
 }
 
-/* a's leading axes are rows like the others: one product. */
+/* b is one matrix: a's leading axes count as rows, and one product is enough. */
 static bt_tensor *one_matrix(bt_tensor *a, bt_tensor *b)
 {
     int64_t inner = a->dims[a->rank - 1], rows = 1, dims[BT_MAX_RANK];

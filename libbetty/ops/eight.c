@@ -1,4 +1,4 @@
-/* ops/eight.c: numbers in 8 bits, and the updates of Adam and Lion whose state they are. */
+/* ops/eight.c: 8-bit codes, and the updates of Adam and Lion that keep their state in them. */
 #include "ops/codes.h"
 #include "ops/define.h"
 
@@ -133,7 +133,8 @@ static void encoded(bt_tensor *x, bool positive, bt_tensor *ok, bt_tensor *const
     out[1] = bt_where(ok, scales, slot[1]);
 }
 
-/* in[0], in[1]: the parameter and its gradient; then `slots` pairs of codes and scales, `ok`, and other scalars. */
+/* in[0], in[1]: the parameter and its gradient; then `slots` pairs of codes and scales; then `ok` and the other
+ * scalars. */
 static bt_status infer(const char *op, const char *const *names, int slots, int inputs, const bt_array *in,
                        bt_array *out)
 {

@@ -1,12 +1,11 @@
-/* ops/einsum.c: sums of products by letters: made of sums, transposes and matrix products, one operand after the
- * other. */
+/* ops/einsum.c: einsum: built from sums, transposes and matrix products, one operand after another. */
 #include "ops/define.h"
 
 #include <string.h>
 
 enum { LETTERS = 64 }; /* room for each letter once */
 
-/* A tensor, one letter an axis; no letter twice. */
+/* A tensor with one letter per axis; no letter occurs twice. */
 typedef struct term {
     bt_tensor *x;
     char letters[BT_MAX_RANK + 1];
@@ -45,7 +44,7 @@ static void include(char *letters, const char *more)
 
 /* ---- reading ---- */
 
-/* Where the letter stands twice among the term's axes, their diagonal: what lies off it counts as 0. */
+/* The diagonal of two axes that have the same letter: masks all other elements to 0 and sums over one axis. */
 static bt_tensor *diagonal(bt_tensor *x, int first, int second)
 {
     int64_t size = x->dims[first];
@@ -61,7 +60,7 @@ static bt_tensor *diagonal(bt_tensor *x, int first, int second)
     return bt_sum_axis(bt_where(bt_equal(row, column), x, 0), second, false);
 }
 
-/* The letters of one operand, up to a comma, an arrow or the end; NULL, or the poison. */
+/* Reads the letters of one operand, up to a comma, an arrow or the end. Returns NULL or a poison. */
 static bt_tensor *read_term(equation *e, term *t, const char *from, size_t length)
 {
     char shape[256], letters[BT_MAX_RANK + 1] = "";
@@ -103,7 +102,7 @@ static bt_tensor *read_term(equation *e, term *t, const char *from, size_t lengt
     return NULL;
 }
 
-/* The letters of the result; without an arrow those that occur once. */
+/* Reads the letters of the result; without an arrow, they are those that occur once. */
 static bt_tensor *read_result(equation *e, const char *from)
 {
     for (; from && *from; from++) {
@@ -153,7 +152,7 @@ static bt_tensor *read_equation(equation *e, bt_tensor **operands)
 
 /* ---- computing ---- */
 
-/* Sums over the letters that nobody needs. */
+/* Sums over the letters that are not needed. */
 static void drop(term *t, const char *needed)
 {
     uint32_t axes = 0;
@@ -168,7 +167,7 @@ static void drop(term *t, const char *needed)
     strcpy(t->letters, left);
 }
 
-/* With the axes in the order of these letters, which are the term's. */
+/* Permutes the axes into the order of these letters, which are the term's own. */
 static bt_tensor *ordered(const term *t, const char *letters)
 {
     int64_t axes[BT_MAX_RANK + 1];
@@ -187,7 +186,7 @@ static int64_t size_of(const equation *e, const char *letters)
     return size;
 }
 
-/* Letters by where they are: in both terms and needed, in both and not, in one only (these are needed). */
+/* Letters by where they occur: in both terms and needed later; in both and not needed; in one only (always needed). */
 typedef struct parts {
     char shared[BT_MAX_RANK + 1], inner[BT_MAX_RANK + 1], first[BT_MAX_RANK + 1], second[BT_MAX_RANK + 1];
 } parts;
@@ -213,7 +212,7 @@ static bt_tensor *as_matrices(const equation *e, const term *t, const char *shar
     return bt_poisoned(x) ? x : *shared ? bt_reshape_to(x, 3, dims) : bt_reshape_to(x, 2, dims + 1);
 }
 
-/* The product of the two, summed over what is not needed. */
+/* Multiplies the two and sums over the letters that are not needed. */
 static bt_tensor *multiply(const equation *e, term *a, term *b, const char *needed)
 {
     char kept[LETTERS] = "";

@@ -1,8 +1,7 @@
-/* ops/function.c: elementwise functions that are made of the others: activations, inverse functions, rounding, logic.
- */
+/* ops/function.c: elementwise functions built from other ops: activations, inverse functions, rounding, logic. */
 #include "ops/define.h"
 
-/* x as a float; the poison, for the function to return, where there is none. */
+/* Makes x a float; if it is poisoned, the function returns the poison. */
 #define FUNCTION(name, x)                                                                                              \
     do {                                                                                                               \
         bt_tensor *poison_ = bt_operands_promote(name, &(x), 1, BT_PROMOTE_FLOAT);                                     \
@@ -30,7 +29,7 @@ bt_tensor *bt_log_sigmoid(bt_tensor *x)
     return bt_neg(bt_softplus(bt_neg(x)));
 }
 
-/* The exponential is of what is not positive: beyond, its derivative would be infinite and times 0. */
+/* exp is taken only of values <= 0: elsewhere its derivative could be infinite, and times 0 that is NaN. */
 bt_tensor *bt_elu(bt_tensor *x, double alpha)
 {
     FUNCTION("elu", x);
@@ -70,7 +69,8 @@ bt_tensor *bt_acos(bt_tensor *x)
     return bt_mul(2, bt_atan(bt_sqrt(bt_div(bt_sub(1, x), bt_add(1, x)))));
 }
 
-/* Of |x|: log(a + sqrt(a^2 + 1)) = log1p(a + a^2 / (1 + sqrt(a^2 + 1))), which is exact near 0; the function is odd. */
+/* Uses |x|, since the function is odd: log(a + sqrt(a^2 + 1)) = log1p(a + a^2 / (1 + sqrt(a^2 + 1))), which is accurate
+ * near 0. */
 bt_tensor *bt_asinh(bt_tensor *x)
 {
     FUNCTION("asinh", x);
@@ -106,7 +106,7 @@ bt_tensor *bt_ceil(bt_tensor *x)
     return bt_neg(bt_floor(bt_neg(x)));
 }
 
-/* Halves to the even neighbour: where x lies half-way above an even number, that is it. */
+/* Rounds halves to even: halfway above an odd number it goes up, above an even one down. */
 bt_tensor *bt_rint(bt_tensor *x)
 {
     FUNCTION("round", x);
@@ -116,7 +116,7 @@ bt_tensor *bt_rint(bt_tensor *x)
     return bt_add(low, bt_where(half, odd, bt_where(bt_greater(above, 0.5), 1, 0)));
 }
 
-/* ---- logic: of what is not 0 ---- */
+/* ---- logic: nonzero is true ---- */
 
 static bt_tensor *truth(const char *name, bt_tensor *x)
 {

@@ -1,12 +1,12 @@
-/* ops/half.c: numbers of 16 bits. They are only stored: what is computed of them is computed of the f32 numbers that
- * they are, and rounded once where it is stored again. So no other op, rule or body knows of them.
+/* ops/half.c: 16-bit numbers. They are only stored: ops compute from their f32 values, and the result is rounded once
+ * when it is stored. So no other op, rule or body knows of them.
  *
- *   widen(x)   the same numbers as f32: a look at them, which costs nothing
- *   cast(x)    rounds; where nobody else reads an f32 value, it is stored so in the first place (compile/lower.c)
- *   round(x)   f32 numbers that have a 16-bit one, with the derivative 1: a parameter as a network of 16 bits sees it,
- *              so that its gradient is not rounded
- *   stochastic_round(x, count)   likewise, of bf16, up or down by chance, so that what is rounded again and again keeps
- *              its mean: what is kept in bf16 from update to update */
+ *   widen(x)   the same numbers as f32: a view, which costs nothing
+ *   cast(x)    rounds; if nobody else reads the f32 value, it is stored in 16 bits right away (compile/lower.c)
+ *   round(x)   rounds to 16-bit numbers but gives f32, with the derivative 1: how a 16-bit network sees a parameter
+ *              whose gradient must not be rounded
+ *   stochastic_round(x, count)   the same for bf16, but rounds up or down at random, so that the mean is kept over
+ *              many roundings: for what is kept in bf16 from update to update */
 #include "ops/define.h"
 
 /* ---- widen ---- */
@@ -116,7 +116,7 @@ const bt_op bt_op_round = {
                                 .samples = round_samples},
 };
 
-/* As a number of `dtype`, in f32. */
+/* x rounded to `dtype`, but still stored as f32. */
 static bt_tensor *rounded(bt_tensor *x, bt_dtype dtype)
 {
     bt_cast_attr attr = {dtype};
@@ -197,7 +197,7 @@ bt_tensor *bt_stochastic_round(bt_tensor *x, const char *name, const char *part,
     return BT_RECORD(&bt_op_stochastic_round, &attr, x, count);
 }
 
-/* ---- what is recorded ---- */
+/* ---- recording ops with 16-bit operands ---- */
 
 static bt_cast_class class_of(const bt_op *op) { return op->info ? op->info->cast : BT_CAST_FOLLOW; }
 
@@ -219,14 +219,14 @@ bool bt_casts(const bt_op *op, bt_tensor *const *in, int inputs, bt_dtype low)
 
 bt_dtype bt_low_kept(bt_dtype low) { return low == BT_TF32 ? low : BT_F32; }
 
-/* In a network of 16 bits, a parameter that is kept so counts as what it is kept in, though it is read as f32. */
+/* With 16-bit computation, a parameter stored in 16 bits counts as such, although it is read as f32. */
 static bt_dtype dtype_of(const bt_tensor *x, bt_dtype low)
 {
     const bt_tensor *from = bt_dtype_half(low) && x->node->op == &bt_op_widen ? x->node->in[0] : NULL;
     return from && from->node->op == &bt_op_read ? from->dtype : x->dtype;
 }
 
-/* The dtype that all floating operands have in common, but for numbers, which have none. */
+/* The common dtype of all floating operands. Constants of a single number do not count. */
 static bt_dtype common_half(bt_tensor *const *in, int inputs, bt_dtype low)
 {
     bt_dtype common = BT_F32;

@@ -1,4 +1,4 @@
-/* ops/index.c: rows by index, and its adjoint; labels as rows. */
+/* ops/index.c: rows by index, and the adjoint; one-hot labels. */
 #include "ops/define.h"
 
 static bt_status check_index(const char *op, bt_array index)
@@ -36,7 +36,7 @@ static void gather_jvp(const void *attr, bt_tensor *const *in, bt_tensor *const 
     wanted[0] = given[0] ? BT_RECORD0(&bt_op_gather, given[0], in[1]) : NULL;
 }
 
-/* By split indices each part takes what it wants of all rows. */
+/* If the index is split, each part may need any row, so x must be whole. */
 static bool gather_shares(bt_shares *shares)
 {
     const bool indices = shares->in_axis[1] == 0;
@@ -73,8 +73,7 @@ const bt_op bt_op_gather = {
                                 .samples = gather_samples},
 };
 
-/* ---- scatter_add(index [k], values [k, ...]): [rows, ...], where row r is the sum of the values whose index is r ----
- */
+/* ---- scatter_add(index [k], values [k, ...]): [rows, ...]; row r is the sum of the values whose index is r ---- */
 
 static bt_status scatter_add_infer(const void *attr, const bt_array *in, bt_array *out)
 {
@@ -213,7 +212,7 @@ bt_tensor *bt_gather(bt_tensor *x, bt_tensor *index)
     index = bt_index_of("gather", index);
     if (bt_poisoned(index) || index->rank == 1)
         return bt_poisoned(index) ? index : BT_RECORD0(&bt_op_gather, x, index);
-    /* An index of any shape: its axes stand where the rows' axis stood. */
+    /* For an index of any shape, its axes replace the axis of rows. */
     int64_t count = bt_tensor_count(index), dims[2 * BT_MAX_RANK];
     int rank = 0;
     for (int i = 0; i < index->rank; i++)

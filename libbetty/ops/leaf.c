@@ -1,7 +1,7 @@
 /* ops/leaf.c: variable reads and constants; a tensor's shape. */
 #include "ops/define.h"
 
-/* Leaves have no infer: bt_graph_read and bt_graph_constant, which make them, give them their shape. */
+/* Leaves have no infer: bt_graph_read and bt_graph_constant make them and set their shape. */
 const bt_op bt_op_read = {
     .name = "read",
     .attr_size = sizeof(bt_read_attr),

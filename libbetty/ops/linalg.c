@@ -1,5 +1,5 @@
-/* ops/linalg.c: systems of linear equations, inverses, logarithms of determinants; one matrix, or many along the axes
- * before the last two. */
+/* ops/linalg.c: linear systems, inverses, log-determinants; of one matrix, or of many along the axes before the last
+ * two. */
 #include "ops/define.h"
 
 static bt_status square_infer(const char *op, bt_array a)
@@ -12,7 +12,7 @@ static bt_status square_infer(const char *op, bt_array a)
     return BT_OK;
 }
 
-/* Of the axes before the matrices. */
+/* Splits along the axes before the matrices. */
 static bool matrix_shares(bt_shares *shares)
 {
     for (int i = 0; i < shares->inputs; i++)
@@ -106,14 +106,14 @@ static bt_status logdet_infer(const void *attr, const bt_array *in, bt_array *ou
     return BT_OK;
 }
 
-/* The unit matrix for each of a's. */
+/* An identity matrix for each matrix of a. */
 static bt_tensor *units(bt_tensor *a)
 {
     bt_tensor *one = bt_as(bt_eye(a->dims[a->rank - 1]), a->dtype);
     return bt_broadcast_like(one, a);
 }
 
-/* g, one number for each matrix, beside these. */
+/* Gives g, one number per matrix, two more axes, so that it broadcasts against the matrices. */
 static bt_tensor *beside(bt_tensor *g) { return bt_unsqueeze(bt_unsqueeze(g, -1), -1); }
 
 static void logdet_vjp(const void *attr, bt_tensor *const *in, bt_tensor *const *out, bt_tensor *const *given,
@@ -167,7 +167,7 @@ bt_tensor *bt_linear_solve(bt_tensor *a, bt_tensor *b)
         return poison;
     if (x[1]->rank != x[0]->rank - 1)
         return solve(x[0], x[1]);
-    return bt_squeeze(solve(x[0], bt_unsqueeze(x[1], -1)), -1); /* one column each */
+    return bt_squeeze(solve(x[0], bt_unsqueeze(x[1], -1)), -1); /* b has one column per matrix */
 }
 
 bt_tensor *bt_inverse(bt_tensor *a)

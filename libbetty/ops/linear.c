@@ -36,7 +36,7 @@ static void linear_body(const void *attr, bt_tensor *const *in, bt_tensor **out)
     out[0] = has_relu(attr) ? bt_relu(z) : z;
 }
 
-/* What relu does to a derivative of its input, seen from the output. */
+/* The effect of relu on a derivative, seen from the output. */
 static bt_tensor *gated(const void *attr, bt_tensor *g, bt_tensor *y)
 {
     return g && has_relu(attr) ? BT_RECORD0(&bt_op_gate, g, y) : g;
@@ -58,7 +58,7 @@ static void linear_jvp(const void *attr, bt_tensor *const *in, bt_tensor *const 
 {
     bt_tensor *x = in[0], *dx = given[0], *dw = given[1], *db = given[2], *t = NULL;
     bt_linear_attr plain = {0};
-    if (dw && db) /* one node takes both */
+    if (dw && db) /* one node computes both */
         t = BT_RECORD(&bt_op_linear, &plain, x, dw, db);
     else if (dx && db)
         t = BT_RECORD(&bt_op_linear, &plain, dx, in[1], db);

@@ -20,7 +20,7 @@ static double five_flops(const void *attr, const bt_array *in, const bt_array *o
     return 5 * bt_flops_input(attr, in, out);
 }
 
-/* BT_BOOL, of the logits' shape: true at each row's label. */
+/* A BT_BOOL in the shape of the logits: true at each row's label. */
 static bt_tensor *at_label(bt_tensor *logits, bt_tensor *label)
 {
     int64_t classes = logits->dims[1];
@@ -52,7 +52,7 @@ static bt_tensor *cross_entropy_grad(bt_tensor *logits, bt_tensor *label, bt_ten
     return BT_RECORD0(&bt_op_cross_entropy_grad, logits, label, g);
 }
 
-/* sum((softmax - onehot) c) of each row: [n] */
+/* sum((softmax - onehot) c) over each row: [n] */
 static bt_tensor *along_gradient(bt_tensor *logits, bt_tensor *label, bt_tensor *like, bt_tensor *c)
 {
     return bt_sum(bt_mul(cross_entropy_grad(logits, label, bt_ones_like(like)), c), 1);
@@ -130,7 +130,7 @@ static void cross_entropy_grad_body(const void *attr, bt_tensor *const *in, bt_t
     out[0] = bt_mul(bt_sub(bt_softmax(in[0], 1), onehot), bt_along(in[2], in[0], 1));
 }
 
-/* softmax's derivative along t, row i times g[i]; symmetric. */
+/* softmax's derivative in the direction t, row i times g[i]; symmetric. */
 static bt_tensor *curvature(bt_tensor *logits, bt_tensor *g, bt_tensor *t)
 {
     bt_axis_attr attr = {1};
@@ -183,7 +183,7 @@ const bt_op bt_op_cross_entropy_grad = {
 };
 
 /* ---- binary_cross_entropy(logit, label in 0..1): softplus(logit) - logit label, and sigmoid(logit) ----
- * The second output is what the derivatives of the first are made of; both come from one exponential. */
+ * The derivatives of the first output use the second; both need only one exponential. */
 
 static bt_status binary_cross_entropy_infer(const void *attr, const bt_array *in, bt_array *out)
 {
@@ -200,7 +200,7 @@ static void binary_cross_entropy_body(const void *attr, bt_tensor *const *in, bt
     out[1] = bt_sigmoid(in[0]);
 }
 
-/* g times the derivative of the loss, and of the sigmoid, with respect to the logit; NULL where there is no g. */
+/* g times the derivative of the loss, and of the sigmoid, with respect to the logit; NULL if g is NULL. */
 static bt_tensor *loss_slope(bt_tensor *g, bt_tensor *label, bt_tensor *sigmoid)
 {
     return g ? bt_mul(g, bt_sub(sigmoid, label)) : NULL;
@@ -260,7 +260,7 @@ bt_cross_entropy_options bt_cross_entropy_defaults(void)
     return (bt_cross_entropy_options){.ignore = BT_NO_LABEL, .smoothing = 0};
 }
 
-/* BT_BOOL, of the labels' shape; NULL: none can be, for none of its dtype is. */
+/* A BT_BOOL in the shape of the labels; NULL: no label can be equal to `ignore`. */
 static bt_tensor *ignored(bt_tensor *label, int64_t ignore)
 {
     if (ignore == BT_NO_LABEL || (label->dtype == BT_I32 && (ignore < INT32_MIN || ignore > INT32_MAX)))
@@ -270,7 +270,7 @@ static bt_tensor *ignored(bt_tensor *label, int64_t ignore)
     return bt_equal(label, bt_constant(number));
 }
 
-/* What smoothing adds: s (logit at the label - mean of the logits). */
+/* The term that smoothing adds: s (logit at the label - mean of the logits). */
 static bt_tensor *smoothing_of(bt_tensor *logits, bt_tensor *label, double smoothing)
 {
     bt_tensor *own = bt_squeeze(bt_take_along(logits, bt_unsqueeze(label, 1), 1), 1);
@@ -330,7 +330,7 @@ bt_tensor *bt_accuracy(bt_tensor *logits, bt_tensor *label)
     return bt_as(bt_equal(bt_argmax(logits, 1), label), bt_dtype_half(logits->dtype) ? BT_F32 : logits->dtype);
 }
 
-/* Of one shape, at least so many axes; NULL, or the poison. */
+/* Checks that both have one shape of at least `rank` axes. Returns NULL or a poison. */
 static bt_tensor *check_pair(const char *op, const char *first, const char *second, bt_tensor **x, int rank)
 {
     char a[256], b[256];
@@ -406,7 +406,7 @@ bt_tensor *bt_kl_div(bt_tensor *log_prediction, bt_tensor *target)
     bt_tensor *x[] = {log_prediction, target}, *poison = check_pair("kl_div", "log_prediction", "target", x, 1);
     if (poison)
         return poison;
-    /* Neither log 0 nor its derivative is met where the target is 0. */
+    /* Where the target is 0, neither log 0 nor its derivative is computed. */
     bt_tensor *none = bt_equal(x[1], 0), *log_target = bt_log(bt_where(none, 1, x[1]));
     return bt_sum(bt_mul(x[1], bt_sub(log_target, bt_where(none, 0, x[0]))), -1);
 }

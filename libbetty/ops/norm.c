@@ -1,7 +1,7 @@
-/* ops/norm.c: layer normalisation, and the squared norm of everything. */
+/* ops/norm.c: layer normalisation, and the ops that its derivatives use. */
 #include "ops/define.h"
 
-/* ---- layer_norm(x [..., f], scale [f], shift [f]): y, and of each row its mean and its deviation, [..., 1] ---- */
+/* ---- layer_norm(x [..., f], scale [f], shift [f]): y, and each row's mean and deviation, [..., 1] ---- */
 
 static bt_array row_shape(bt_array x)
 {
@@ -45,7 +45,7 @@ static bt_tensor *normalised(bt_tensor *x, bt_tensor *mean, bt_tensor *deviation
     return bt_mul(bt_sub(x, mean), bt_div(1, deviation));
 }
 
-/* What is held for derivatives is x and the statistics, one number a row, and not the normalised rows. */
+/* Keeps x and the statistics, one number per row, for derivatives, but not the normalised rows. */
 static void layer_norm_vjp(const void *attr, bt_tensor *const *in, bt_tensor *const *out, bt_tensor *const *given,
                            bt_tensor **wanted)
 {
@@ -106,7 +106,7 @@ static void layer_norm_samples(bt_sampler *sampler)
     NORM("no rows", 0.1, 3, BT_DRAWN(-2, 2, BT_F64, 2, 0, 3));
 }
 
-/* Along an axis of the rows: -1: it is that of the features. */
+/* The split axis if it is one of the rows; -1: it is the feature axis. */
 static int axis_of_rows(const bt_shares *shares)
 {
     const int axis = bt_shares_axis(shares);

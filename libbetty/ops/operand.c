@@ -1,11 +1,11 @@
-/* ops/operand.c: operands of builders: C numbers, a common dtype, a common shape. */
+/* ops/operand.c: the operands of builders: C numbers, a common dtype, a common shape. */
 #include "ops/define.h"
 
 #include <string.h>
 
 bt_tensor *bt_operand_tensor_(bt_tensor *x) { return x; }
 
-/* A number stays outside of the graph's list until an operation gives it a dtype: so it leaves no dead constant. */
+/* A C number is not in the graph's list until an op gives it a dtype. So it leaves no dead constant. */
 typedef struct number {
     bt_node node;
     bt_tensor value;
@@ -43,7 +43,7 @@ bool bt_operand_is_number(const bt_tensor *x, double value)
 
 static bt_tensor *number_in(const bt_tensor *x, bt_dtype dtype)
 {
-    if (x->dtype == dtype) /* no detour over double: all of an integer's bits stay */
+    if (x->dtype == dtype) /* no conversion through double, which would lose bits of an integer */
         return bt_graph_constant(bt_trace_now()->graph, bt_array_of(dtype, BT_DATA_(x->node->attr), NULL));
     return bt_number(bt_get(x->dtype, x->node->attr, 0), dtype);
 }
@@ -132,14 +132,14 @@ static bt_tensor *no_broadcast(const char *op, bt_tensor *const *x, int a, int b
                            bt_shape_text(second, x[b]->rank, x[b]->dims));
 }
 
-/* The axis of the common shape, of this rank, that counts x's examples; -1: none. */
+/* The axis of x's examples in the common shape, which has `rank` axes; -1: none. */
 static int examples_axis(const bt_tensor *x, int rank)
 {
     return x->batch_axis >= 0 && x->dims[x->batch_axis] != 1 ? rank - x->rank + x->batch_axis : -1;
 }
 
-/* Two operands whose examples would come to lie along different axes, because one of them has fewer axes: [n, 1] with
- * [n] would give [n, n], every example with every other. Who means that says so with bt_unsqueeze. */
+/* Refuses two operands of different rank whose examples would end up on different axes: [n, 1] with [n] would give [n,
+ * n], every example with every other. If that is meant, bt_unsqueeze makes it explicit. */
 static bt_tensor *check_examples(const char *op, bt_tensor *const *x, int a, int b, int rank)
 {
     char first[256], second[256];

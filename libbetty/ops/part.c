@@ -1,4 +1,4 @@
-/* ops/part.c: slices, padding with zeros, joining, copying. */
+/* ops/part.c: slices, zero padding, concatenation, copies. */
 #include "ops/define.h"
 
 #include <stdio.h>
@@ -21,7 +21,7 @@ static bt_tensor *pad(bt_tensor *x, int64_t axis, int64_t before, int64_t size)
     return before == 0 && size == x->dims[axis] ? x : BT_RECORD(&bt_op_pad, &attr, x);
 }
 
-/* An axis stays, but not where a part of it is taken. */
+/* Splits along any axis but the one that is cut or padded. */
 static bool range_shares(bt_shares *shares)
 {
     shares->out_axis[0] = shares->in_axis[0];
@@ -67,7 +67,7 @@ static bool slice_view(const void *attr, const bt_view *in, bt_view *out, int64_
     return true;
 }
 
-/* A slice that takes back what a pad or a concat has put in, or a part of it. */
+/* A slice of a padded or concatenated tensor that lies within one of the parts: a slice of that part. */
 static bt_tensor *slice_simplify(const void *attr, bt_tensor *const *in, int inputs)
 {
     const bt_range_attr *range = attr, *made = in[0]->node->attr;
@@ -147,7 +147,7 @@ static void pad_jvp(const void *attr, bt_tensor *const *in, bt_tensor *const *ou
     wanted[0] = given[0] ? pad(given[0], range->axis, range->from, range->to) : NULL;
 }
 
-/* Whether what `b` pads begins where that of `a` ends. */
+/* Whether the padded part of `b` begins where that of `a` ends. */
 static bool follows(const bt_tensor *a, const bt_tensor *b)
 {
     const bt_range_attr *first = a->node->attr, *second = b->node->attr;
@@ -196,7 +196,7 @@ const bt_op bt_op_pad = {
                                 .samples = pad_samples},
 };
 
-/* ---- concat: the attributes say how many parts there are ---- */
+/* ---- concat: the attributes give the number of parts ---- */
 
 static bt_status concat_infer(const void *attr, const bt_array *in, bt_array *out)
 {
@@ -302,7 +302,7 @@ const bt_op bt_op_concat = {
                                 .samples = concat_samples},
 };
 
-/* ---- copy: the same values in a buffer of their own ---- */
+/* ---- copy: the same values in a separate buffer ---- */
 
 BT_INFER_EQUAL(copy, BT_EVERY, 1)
 
@@ -401,7 +401,7 @@ bt_tensor *bt_concat_list(int axis, bt_tensor *const *parts, int count)
     if (poison || count == 1)
         return poison ? poison : x[0];
     bt_range_attr attr = {axis, count, 0};
-    for (int i = 0; i < count; i++) /* where a part has too few axes, infer finds out */
+    for (int i = 0; i < count; i++) /* if a part has too few axes, infer reports it */
         if (axis >= x[i]->rank || __builtin_add_overflow(attr.to, x[i]->dims[axis], &attr.to))
             break;
     return bt_record(&bt_op_concat, &attr, sizeof attr, x, count);

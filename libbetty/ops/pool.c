@@ -1,4 +1,4 @@
-/* ops/pool.c: windows over the height and width of images: sums, averages, largest values. */
+/* ops/pool.c: windows over the height and width of images: sums, averages, maxima. */
 #include "ops/define.h"
 
 #include <stdio.h>
@@ -7,7 +7,7 @@ static const char *const sides[] = {"height", "width"};
 
 enum { FAULT = 192 };
 
-/* Whether the windows of one axis are such that each of them has a pixel; if not, the text says why. */
+/* Whether every window along one axis contains a pixel; if not, the text says why. */
 static bool axis_works(const bt_window_attr *attr, int axis, char text[FAULT])
 {
     const bt_window_axis *a = &attr->axis[axis];
@@ -39,7 +39,7 @@ static int64_t out_size(const bt_window_attr *attr, int axis)
     return attr->adaptive ? a->out : (a->size + 2 * a->padding - a->window) / a->stride + 1;
 }
 
-/* images: as the windows look at them, and what they make of these. */
+/* Checks the windows, and changes *images from the input's shape to the result's. */
 static bt_status check_windows(const char *op, const bt_window_attr *attr, bt_array *images, bool spread)
 {
     char shape[256], fault[FAULT];
@@ -92,7 +92,7 @@ static double window_flops(const void *attr, const bt_array *in, const bt_array 
 
 static const struct window_case {
     const char *name;
-    int64_t n, h, w, c, window, stride, padding; /* adaptive: window 0; to stride x padding */
+    int64_t n, h, w, c, window, stride, padding; /* adaptive: window 0; stride and padding are the output size */
 } window_cases[] = {
     {"halves", 2, 4, 4, 3, 2, 2, 0},          {"overlapping", 2, 5, 4, 2, 3, 1, 1},
     {"does not divide", 1, 6, 5, 9, 2, 3, 0}, {"far padding", 1, 5, 5, 1, 4, 2, 2},
@@ -101,7 +101,7 @@ static const struct window_case {
     {"to more", 1, 2, 3, 2, 0, 3, 5},         {"all in one", 2, 3, 3, 5, 0, 1, 1},
 };
 
-/* The output sizes are those that the builders give. */
+/* Uses the output sizes that the builders compute. */
 static bt_window_attr attr_of(const struct window_case *c, bool average)
 {
     int64_t sizes[] = {c->h, c->w}, outs[] = {c->stride, c->padding};
@@ -156,7 +156,7 @@ static void window_sum_samples(bt_sampler *sampler)
     add_windows(sampler, true, false);
 }
 
-/* Of all window ops: each image and each channel is by itself. */
+/* For all window ops: images and channels are independent. */
 static bool window_shares(bt_shares *shares)
 {
     const int axis = bt_shares_axis(shares);
@@ -205,7 +205,7 @@ const bt_op bt_op_window_spread = {
                                 .samples = window_spread_samples},
 };
 
-/* ---- window_max(x): the largest, and which pixel it is ---- */
+/* ---- window_max(x): the largest pixel and its index ---- */
 
 static bt_status window_max_infer(const void *attr, const bt_array *in, bt_array *out)
 {

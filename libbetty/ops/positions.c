@@ -1,12 +1,12 @@
-/* ops/positions.c: where a token stands: sines of its place, added (Vaswani et al. 2017), or angles by which pairs of
- * its numbers are turned (Su et al. 2021). */
+/* ops/positions.c: encodings of token positions: sines that are added (Vaswani et al. 2017), or angles that rotate
+ * pairs of numbers (Su et al. 2021). */
 #include "ops/define.h"
 
 #include <math.h>
 
 #define BASE 10000.0
 
-/* Place p, pair f of `pairs`: p / 10000^(f / pairs). */
+/* The angle of position p and pair f: p / 10000^(f / pairs). */
 static double angle(int64_t place, int64_t pair, int64_t pairs)
 {
     return (double)place * pow(BASE, -(double)pair / (double)pairs);

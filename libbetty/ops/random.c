@@ -1,4 +1,4 @@
-/* ops/random.c: random numbers, pure functions of the batch record, the site and the key. */
+/* ops/random.c: random numbers: pure functions of the batch record, the site and the key. */
 #include "ops/define.h"
 
 #include <string.h>
@@ -67,7 +67,7 @@ static void random_samples(bt_sampler *sampler)
               BT_ATTR(bt_random_attr, .dtype = BT_F32, .rank = 1));
 }
 
-/* Of the whole's stream each part takes its own stretch. */
+/* Each part uses its own range of the whole's stream. */
 static void random_localise(void *attr, const bt_array *out, int64_t first)
 {
     bt_random_attr *random = attr;
@@ -99,7 +99,7 @@ const bt_op bt_op_normal = {
                                 .samples = random_samples},
 };
 
-/* ---- dropout(x, record): a linear map, whose adjoint is itself: the mask is the attributes' and the record's ---- */
+/* ---- dropout(x, record): linear in x and its own adjoint, since attributes and record determine the mask ---- */
 
 static void dropout_body(const void *attr, bt_tensor *const *in, bt_tensor **out)
 {
@@ -177,7 +177,7 @@ bt_tensor *bt_random_stream(const char *op, uint64_t *key, uint32_t *site, bt_te
     return NULL;
 }
 
-/* The attributes of the next random op here. */
+/* Fills in the attributes of the next random op. */
 static bt_tensor *next_stream(const char *op, bt_tensor *x, bt_random_attr *attr, bt_tensor **record)
 {
     *attr = (bt_random_attr){.dtype = x->dtype, .rank = x->rank};

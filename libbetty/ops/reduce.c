@@ -1,4 +1,4 @@
-/* ops/reduce.c: sums, largest and smallest values and where they are, and what is made of sums: mean, spread, norm. */
+/* ops/reduce.c: sums, maxima and minima and their positions, and what is built from them: mean, variance, norm. */
 #include "ops/define.h"
 
 #include <math.h>
@@ -30,7 +30,7 @@ static bt_status extreme_infer(const char *op, const char *most, const bt_reduce
     return BT_OK;
 }
 
-/* The axis of the result; -1: it is reduced. */
+/* The position of the split axis in the result; -1: it is reduced. */
 static int axis_left(const bt_shares *shares)
 {
     const bt_reduce_attr *reduce = shares->attr;
@@ -72,7 +72,7 @@ static void reduce_describe(const void *attr, bt_text *text)
     bt_text_add(text, reduce->keep ? ", kept" : "");
 }
 
-/* g, of the result's shape, repeated along the reduced axes. */
+/* Repeats g, of the result's shape, along the reduced axes. */
 static bt_tensor *spread(const bt_reduce_attr *attr, bt_tensor *g, const bt_tensor *like)
 {
     int axes[BT_MAX_RANK], count = 0;
@@ -129,7 +129,7 @@ static void sum_jvp(const void *attr, bt_tensor *const *in, bt_tensor *const *ou
     wanted[0] = given[0] ? bt_reduce(&bt_op_sum, given[0], reduce->axes, reduce->keep) : NULL;
 }
 
-/* The sum of one number, repeated. */
+/* The sum of a broadcast scalar. */
 static bt_tensor *sum_simplify(const void *attr, bt_tensor *const *in, int inputs)
 {
     const bt_reduce_attr *reduce = attr;
@@ -275,10 +275,11 @@ static void max_jvp(const void *attr, bt_tensor *const *in, bt_tensor *const *ou
         wanted[0] = bt_reduce(&bt_op_sum, bt_mul(given[0], shares(attr, in[0], out[0])), reduce->axes, reduce->keep);
 }
 
-/* The other way round: of an integer the complement, -1 - x, which each of them has. */
+/* Reverses the order: negates floats; integers become -1 - x, which never overflows. */
 static bt_tensor *turned(bt_tensor *x) { return bt_dtype_floats(x->dtype) ? bt_neg(x) : bt_sub(-1, x); }
 
-/* Of the rank's own rows; where it has none, what is larger, or smaller, than nothing. */
+/* Reduces the rank's own rows, then over the ranks. A rank without rows contributes the value that any other
+ * replaces. */
 static bt_tensor *unite_extreme(const bt_op *op, const bt_union *with, bt_tensor *x, bt_reduction reduction)
 {
     const bt_reduce_attr *reduce = with->attr;
@@ -300,7 +301,7 @@ static void max_unite(const bt_union *with, bt_tensor *const *in, bt_tensor **ou
     out[0] = unite_extreme(&bt_op_max, with, in[0], BT_REDUCE_MAX);
 }
 
-static void max_samples(bt_sampler *sampler) /* of min, too */
+static void max_samples(bt_sampler *sampler) /* also for min */
 {
     static const double ties[] = {1, 3, 3, 2, 3, -1, -1, -5};
     reduce_samples(sampler);
@@ -323,7 +324,7 @@ const bt_op bt_op_max = {
                                 .samples = max_samples},
 };
 
-/* ---- min: the largest of what lies the other way round ---- */
+/* ---- min: the maximum in reversed order ---- */
 
 static bt_status min_infer(const void *attr, const bt_array *in, bt_array *out)
 {
@@ -408,7 +409,7 @@ bt_tensor *bt_sum_axis(bt_tensor *x, int axis, bool keep)
     return bt_reduce(&bt_op_sum, x, UINT32_C(1) << axis, keep);
 }
 
-/* A list that ends with BT_END; without an axis in it, all are meant. */
+/* A list that ends with BT_END; if it names no axis, all are reduced. */
 static bt_tensor *read_axes(const char *op, const bt_tensor *x, const int64_t *list, bt_reduce_attr *attr)
 {
     *attr = (bt_reduce_attr){0, 0};
@@ -432,7 +433,7 @@ static bt_tensor *read_axes(const char *op, const bt_tensor *x, const int64_t *l
     return NULL;
 }
 
-/* The operand and its axes; *count: how many elements one result is made of. NULL, or the poison. */
+/* Prepares the operand and its axes; *count: the number of elements per result. Returns NULL or a poison. */
 static bt_tensor *read_operand(const char *name, bt_tensor **x, const int64_t *axes, bt_promotion promotion,
                                bt_reduce_attr *attr, int64_t *count)
 {
@@ -503,7 +504,7 @@ bt_tensor *bt_argmin(bt_tensor *x, int axis)
     return poison ? poison : bt_reduce(&bt_op_argmax, turned(x), UINT32_C(1) << axis, false);
 }
 
-/* The sum of squares less the mean's part, by the count less one. */
+/* The sum of squared distances from the mean, divided by count - 1. */
 static bt_tensor *variance(const char *name, bt_tensor *x, const int64_t *axes)
 {
     bt_reduce_attr attr;
@@ -521,7 +522,7 @@ static bt_tensor *variance(const char *name, bt_tensor *x, const int64_t *axes)
     return bt_div(bt_reduce(&bt_op_sum, squares, attr.axes, attr.keep), count - 1);
 }
 
-/* The square root, whose derivatives are 0 at 0. */
+/* The square root, with derivatives of 0 at 0. */
 static bt_tensor *root(bt_tensor *x)
 {
     if (bt_poisoned(x))
@@ -550,7 +551,7 @@ bt_tensor *(bt_norm)(bt_tensor *x, const int64_t *axes)
     return poison ? poison : bt_stored_like(root(bt_reduce(&bt_op_sum, bt_square(x), attr.axes, attr.keep)), like);
 }
 
-/* The largest, a constant to derivatives, is taken out, so that no exponential overflows. */
+/* Subtracts the maximum, a constant for derivatives, so that no exponential overflows. */
 bt_tensor *(bt_logsumexp)(bt_tensor *x, const int64_t *axes)
 {
     bt_reduce_attr attr;
@@ -563,10 +564,10 @@ bt_tensor *(bt_logsumexp)(bt_tensor *x, const int64_t *axes)
     bt_tensor *most = bt_stop(bt_reduce(&bt_op_max, x, attr.axes, true));
     most = bt_where(bt_isfinite(most), most, 0);
     bt_tensor *y = bt_add(bt_log(bt_reduce(&bt_op_sum, bt_exp(bt_sub(x, most)), attr.axes, true)), most);
-    return attr.keep || bt_poisoned(y) ? y : bt_reduce(&bt_op_sum, y, attr.axes, false); /* axes of size 1 go */
+    return attr.keep || bt_poisoned(y) ? y : bt_reduce(&bt_op_sum, y, attr.axes, false); /* removes axes of size 1 */
 }
 
-/* By halves: so each derivative is a product of the others, also where an element is 0. */
+/* Multiplies halves pairwise. So each derivative is a product of the other elements, even if some are 0. */
 bt_tensor *bt_prod(bt_tensor *x, int axis)
 {
     bt_tensor *poison = bt_operands_promote("prod", &x, 1, BT_PROMOTE_FLOAT);

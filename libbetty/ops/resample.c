@@ -1,4 +1,4 @@
-/* ops/resample.c: images made larger or smaller, one axis after the other. */
+/* ops/resample.c: enlarges or shrinks images, one axis at a time. */
 #include "ops/define.h"
 
 static bt_status resample_infer(const void *attr, const bt_array *in, bt_array *out)

@@ -1,4 +1,4 @@
-/* ops/sample.c: sample cases that many ops share. */
+/* ops/sample.c: samples that many ops share. */
 #include "ops/define.h"
 
 static void add_equal(bt_sampler *sampler, const char *name, int inputs, bt_sample_input input, bool kink)

@@ -1,4 +1,4 @@
-/* ops/select.c: comparing, choosing, changing the dtype. */
+/* ops/select.c: comparison, selection, casts. */
 #include "ops/define.h"
 
 #include "graph/variable.h"
@@ -182,7 +182,7 @@ static void cast_samples(bt_sampler *sampler)
     static const bt_dtype dtypes[] = {BT_F32, BT_F64, BT_I32, BT_I64, BT_U8, BT_BOOL, BT_BF16, BT_F16};
     for (int i = 0; i < BT_COUNT_OF(dtypes); i++)
         for (int j = 0; j < BT_COUNT_OF(dtypes);
-             j++) { /* values that every dtype holds, but for u8 the negative ones */
+             j++) { /* values that every dtype can hold; for u8 without the negative ones */
             const double *values = dtypes[i] == BT_U8 || dtypes[j] == BT_U8 ? odd + 2 : odd;
             BT_SAMPLE(sampler, .name = "between dtypes", .inputs = 1, BT_ATTR(bt_cast_attr, dtypes[i]),
                       .kink = bt_dtype_half(dtypes[i]) || bt_dtype_half(dtypes[j]),

@@ -1,4 +1,4 @@
-/* ops/shape.c: reshape, permute, broadcast: another look at the same elements. */
+/* ops/shape.c: reshape and permute: views of the same elements. */
 #include "ops/define.h"
 
 #include <string.h>
@@ -72,8 +72,9 @@ static void reshape_jvp(const void *attr, bt_tensor *const *in, bt_tensor *const
     wanted[0] = given[0] ? BT_RECORD(&bt_op_reshape, (const bt_shape_attr *)attr, given[0]) : NULL;
 }
 
-/* The axis whose elements before it are as many, and whose size is the same, or, merged or split, still a multiple of
- * the rows. Else, where the axis is split into groups, rows are what groups are made of: a group is on one rank. */
+/* Finds the output axis that has the same number of elements before it and either the same size or, after merging or
+ * splitting axes, a multiple of the rows. If the axis is split into groups instead, `rows` becomes the number of
+ * groups, and each group stays on one rank. */
 static bool reshape_shares(bt_shares *shares)
 {
     const bt_shape_attr *shape = shares->attr;
@@ -98,15 +99,15 @@ static bool reshape_shares(bt_shares *shares)
     return shares->out_axis[0] >= 0;
 }
 
-/* Of reshape and broadcast. */
+/* For reshape and permute. */
 static void shape_localise(void *attr, const bt_array *out, int64_t first)
 {
     (void)first;
     memcpy(((bt_shape_attr *)attr)->dims, out->dims, sizeof out->dims);
 }
 
-/* Strides of the result, if it can look at the input's elements without moving them. Axes are taken in groups of equal
- * count on both sides; a group of several input axes must lie as one. */
+/* Computes the strides if the result can be a view of the input. It matches groups of axes with equal element counts;
+ * the input axes of a group must be contiguous. */
 static bool reshape_view(const void *attr, const bt_view *in, bt_view *out, int64_t *offset)
 {
     view_result(attr, in, out, offset);
@@ -114,7 +115,7 @@ static bool reshape_view(const void *attr, const bt_view *in, bt_view *out, int6
     int rank = 0;
     for (int i = 0; i < in->rank; i++) {
         if (in->dims[i] == 0)
-            return true; /* no element: any stride will do */
+            return true; /* no elements: any strides will do */
         if (in->dims[i] != 1) {
             dims[rank] = in->dims[i];
             strides[rank++] = in->strides[i];
@@ -140,12 +141,12 @@ static bool reshape_view(const void *attr, const bt_view *in, bt_view *out, int6
         i = last + 1;
         k = end;
     }
-    for (; k < out->rank; k++) /* ones at the end */
+    for (; k < out->rank; k++) /* axes of size 1 at the end */
         out->strides[k] = 1;
     return true;
 }
 
-/* The number behind x, where x is one number repeated; NULL: it is not. */
+/* The scalar that x repeats; NULL: x is no repeated scalar. */
 static bt_tensor *repeated(const bt_tensor *x)
 {
     const bt_node *node = x->node;

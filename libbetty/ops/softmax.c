@@ -1,4 +1,4 @@
-/* ops/softmax.c: softmax, its logarithm, and its derivative as an op of its own. */
+/* ops/softmax.c: softmax, its logarithm, and its derivative as an op. */
 #include "ops/define.h"
 
 static bt_status axis_infer(const char *op, int count, const bt_axis_attr *attr, const bt_array *in, bt_array *out)
@@ -12,7 +12,7 @@ static void axis_describe(const void *attr, bt_text *text)
     bt_text_add(text, "axis %lld", (long long)((const bt_axis_attr *)attr)->axis);
 }
 
-/* Along its axis each depends on all. */
+/* Elements along the op's own axis depend on one another, so it cannot be split. */
 static bool axis_shares(bt_shares *shares)
 {
     int axis = bt_shares_axis(shares);
@@ -47,8 +47,8 @@ static void large_sample(bt_sampler *sampler)
               .in = {BT_LISTED(large, BT_F64, 2, 2, 3)});
 }
 
-/* x minus its largest along the axis: no exponential overflows, and since the result does not depend on what is
- * subtracted, that is a constant to every derivative. */
+/* x minus its maximum along the axis, so that no exponential overflows. The result does not depend on what is
+ * subtracted, so that is a constant for derivatives. */
 static bt_tensor *shifted(bt_tensor *x, int axis) { return bt_sub(x, bt_stop(bt_max(x, axis, BT_KEEP))); }
 
 static int axis_of(const void *attr) { return (int)((const bt_axis_attr *)attr)->axis; }
@@ -103,7 +103,7 @@ static bt_status softmax_grad_infer(const void *attr, const bt_array *in, bt_arr
     return axis_infer("softmax_grad", 2, attr, in, out);
 }
 
-static bt_tensor *inner(const void *attr, bt_tensor *a, bt_tensor *b) /* sum(a b) along the axis, which stays */
+static bt_tensor *inner(const void *attr, bt_tensor *a, bt_tensor *b) /* sum(a b) along the axis, which is kept */
 {
     return bt_sum(bt_mul(a, b), axis_of(attr), BT_KEEP);
 }
@@ -113,7 +113,7 @@ static void softmax_grad_body(const void *attr, bt_tensor *const *in, bt_tensor 
     out[0] = bt_mul(in[0], bt_sub(in[1], inner(attr, in[0], in[1])));
 }
 
-/* In y: c (g - sum(y g)) - g sum(c y). In g: symmetric. */
+/* Derivative in y: c (g - sum(y g)) - g sum(c y). In g: symmetric. */
 static void softmax_grad_vjp(const void *attr, bt_tensor *const *in, bt_tensor *const *out, bt_tensor *const *given,
                              bt_tensor **wanted)
 {

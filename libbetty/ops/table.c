@@ -1,4 +1,4 @@
-/* ops/table.c: every op of the library, for those who walk them all. */
+/* ops/table.c: the table of all ops of the library. */
 #include "ops/ops.h"
 
 #define BT_OP_ITEM(name) &bt_op_##name,

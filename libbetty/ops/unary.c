@@ -43,7 +43,7 @@ static bt_tensor *twice_negated(const void *attr, bt_tensor *const *in, int inpu
     return in[0]->node->op == &bt_op_neg ? in[0]->node->in[0] : NULL;
 }
 
-/* Where the derivative is a function of the input or the output, x or y; g is what it multiplies. */
+/* Rules for derivatives that are a function of the input x or the output y; g is the given tangent or cotangent. */
 
 BT_DIAGONAL_RULE(neg, bt_neg(g))
 SAMPLES(neg, -2, 2)
@@ -129,7 +129,7 @@ SAMPLES_AND(sigmoid, -3, 3, "flat", false, -40, 0, 40)
 FOLD(sigmoid, 1 / (1 + exp(-x)))
 UNARY(sigmoid, BT_FLOATS, 0, 1, sigmoid_rule, NULL)
 
-/* The output says as well where the input was positive, and is what is kept. */
+/* The output, which is kept anyway, also shows where the input was positive. */
 BT_DIAGONAL_RULE(relu, BT_RECORD0(&bt_op_gate, g, y))
 SAMPLES_AND(relu, 0.1, 2, "at the kink", true, 0, -0.0, -1.5, 2)
 FOLD(relu, x <= 0 ? 0 : x)

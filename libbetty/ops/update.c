@@ -1,8 +1,8 @@
-/* ops/update.c: the updates of SGD, Adam and AdamW, as PyTorch computes them. Traced bodies, so that a derivative can
- * pass through a whole update; fused kernels run them. Where `ok` is false, nothing moves. */
+/* ops/update.c: the updates of SGD, Adam and AdamW, as PyTorch computes them. They have traced bodies, so that
+ * derivatives can pass through a whole update; fused kernels run them. If `ok` is false, nothing changes. */
 #include "ops/define.h"
 
-/* in[0 .. tensors-1] have one shape, the scalars follow: bit i of `truths` says that input i is BT_BOOL. */
+/* in[0 .. tensors-1] have one shape; scalars follow. Bit i of `truths`: input i is BT_BOOL. */
 static bt_status update_infer(const char *op, const char *const *names, int inputs, int tensors, unsigned truths,
                               int outputs, const bt_array *in, bt_array *out)
 {
@@ -25,10 +25,10 @@ static const double truth[] = {1}, untruth[] = {0};
 #define ZERO             BT_LISTED(untruth, BT_F64, 2, 3, 7)
 #define NONE             BT_DRAWN(-1, 1, BT_F64, 1, 0)
 
-/* A gradient that is not finite belongs to an update that is left out: no derivative may meet it there. */
+/* If the gradient is not finite, the update is skipped, so derivatives must not see that gradient. */
 static bt_tensor *sound(bt_tensor *ok, bt_tensor *g) { return bt_where(ok, g, 0); }
 
-/* Element by element in what is shaped like the parameter; numbers are whole. */
+/* Splits all that is shaped like the parameter in the same way; scalars are whole. */
 static bool update_shares(bt_shares *shares)
 {
     const int axis = bt_shares_axis(shares);
@@ -55,8 +55,8 @@ static void sgd_plain_body(const void *attr, bt_tensor *const *in, bt_tensor **o
     out[0] = bt_where(ok, bt_sub(p, bt_mul(lr, bt_add(g, bt_mul(weight_decay, p)))), p);
 }
 
-/* By hand, for the sake of type = itd, where it is all that goes back through a step: `ok` chooses between two numbers,
- * not between two tensors. */
+/* Written by hand for type = itd, where it is the whole backward pass of a step: `ok` chooses between two scalars, not
+ * two tensors. */
 static void sgd_plain_vjp(const void *attr, bt_tensor *const *in, bt_tensor *const *out, bt_tensor *const *given,
                           bt_tensor **wanted)
 {
@@ -169,8 +169,8 @@ static bt_status adam_infer(const void *attr, const bt_array *in, bt_array *out)
     return update_infer("adam_update", names, 11, 4, 1 << 4, 3, in, out);
 }
 
-/* The square root, with derivative 0 at 0: there v = 0 means that every gradient so far was 0, around which the step is
- * lr g / (|g| + eps), of slope lr / eps. */
+/* The square root, with derivative 0 at 0. v = 0 means that all gradients so far were 0; around that point the step is
+ * lr g / (|g| + eps), with slope lr / eps. */
 static bt_tensor *root(bt_tensor *v)
 {
     bt_tensor *positive = bt_greater(v, 0);

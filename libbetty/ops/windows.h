@@ -1,4 +1,5 @@
-/* ops/windows.h: which pixels a window has, and of which ones a resampled pixel is made: on the host and on devices. */
+/* ops/windows.h: the pixels of a window, and the inputs and weights of a resampled pixel; used on the host and on
+ * devices. */
 #ifndef BT_WINDOWS_H
 #define BT_WINDOWS_H
 
