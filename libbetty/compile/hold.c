@@ -10,10 +10,9 @@
 #include "transform/rewrite.h"
 
 enum {
-    SMALL = 4096, /* bytes: a value this small is always held; a kernel call costs as much as reading a few thousand
-                     bytes */
-    STRETCHES =
-        8,      /* of the second part: a recomputed value is reused within one of them and recomputed again after it */
+    SMALL = 4096,  /* bytes: a value this small is always held; a kernel call costs as much as reading a few thousand
+                      bytes */
+    STRETCHES = 8, /* of the second part: a recomputed value is reused only within one of them */
     SHRINKS = 4 /* an op whose output is this many times smaller than its inputs is a reduction: recomputing it costs a
                    pass over values that are not held */
 };
@@ -171,8 +170,7 @@ static bt_status find_ends(hold *h)
 {
     const bt_graph *graph = h->once;
     int64_t *last = bt_alloc_array((size_t)graph->node_count + 1, sizeof *last);
-    int64_t *ending =
-        bt_alloc_array((size_t)graph->node_count + 1, sizeof *ending); /* by node: how many values it reads last */
+    int64_t *ending = bt_alloc_array((size_t)graph->node_count + 1, sizeof *ending); /* values read last there */
     if (!last || !ending) {
         bt_free(last);
         bt_free(ending);

@@ -177,8 +177,7 @@ static bt_status find_kernel(bt_compilation *c, const bt_node *node, bt_call *ca
         if (dense == worth || lies_dense(node->in[i], &in[i]) || worth_of(c, call) == dense)
             continue;
         call->in[i] = copy;
-        bool widens =
-            in[i].view.dtype != node->in[i]->dtype; /* this copy is twice as large, so later readers do not share it */
+        bool widens = in[i].view.dtype != node->in[i]->dtype; /* a copy not to be shared: twice as large */
         bt_look *look = widens ? &in[i] : &c->looks[node->in[i]->id];
         if (!lies_dense(node->in[i], look)) /* the same tensor may be two inputs: copied once */
             BT_TRY(densify(c, node, look, node->in[i]->dtype));

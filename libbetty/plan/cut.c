@@ -7,9 +7,8 @@
 typedef struct flow {
     int64_t *to, *next, *room; /* by arc; arc ^ 1 is its reverse; room: capacity left */
     int64_t arc_count;
-    int64_t *first, *at,
-        *level; /* by place: its first arc; its current arc; distance from the source, -1: unreachable or a dead end */
-    int64_t *path; /* the arcs of the current path; in a search, the places found */
+    int64_t *first, *at, *level; /* by place: first arc; current arc; distance from the source, -1: none or dead end */
+    int64_t *path;               /* the arcs of the current path; in a search, the places found */
     int64_t places, source, sink;
 } flow;
 

@@ -89,8 +89,7 @@ static bool gap_below(const block *some, const bt_interval *interval, size_t *at
     for (int64_t w = 0; w < some->count && !found; w += WORD) {
         uint64_t any;
         memcpy(&any, &apart[w], sizeof any);
-        for (any ^= all; any && !found;
-             any &= any - 1) { /* one bit per neighbour that lives at the same time, the lowest first */
+        for (any ^= all; any && !found; any &= any - 1) { /* one bit per neighbour met, the lowest first */
             const int64_t i = w + __builtin_ctzll(any) / CHAR_BIT;
             found = some->offset[i] >= free_from && some->offset[i] - free_from >= bytes;
             free_from = !found && some->top[i] > free_from ? some->top[i] : free_from;

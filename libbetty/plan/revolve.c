@@ -35,8 +35,7 @@ int64_t bt_revolve_split(int64_t steps, int64_t states)
     if (states <= 1)
         return steps - 1;
     int64_t r = repeats(steps, states);
-    int64_t before = beta(states, r - 1),
-            after = steps - beta(states - 1, r - 1); /* each part stays within its own bound */
+    int64_t before = beta(states, r - 1), after = steps - beta(states - 1, r - 1); /* each part within its own bound */
     int64_t split = before < after ? before : after;
     return split > 1 ? split : 1;
 }
