@@ -14,7 +14,7 @@ typedef struct chain { /* under construction */
     bt_compilation *c;
     bt_program *program;
     const bt_kernel_impl *kernel;
-    int64_t *uses;       /* by buffer: how often it is read, by results and assigns too */
+    int64_t *uses;       /* by buffer: how often it is read, assigns and results included */
     int64_t *link;       /* by buffer: the link that computes it; -1: none of this chain */
     bt_call_step *steps; /* the new list */
     bool *gone;          /* by step of the program: it has become a link of a chain */

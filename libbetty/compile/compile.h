@@ -19,7 +19,7 @@ typedef struct bt_compile_options {
     bool loop;                      /* it runs repeatedly: what it reads of its phase, the next round reads too */
     bool simplify;                  /* algebra; removes duplicate and unread values */
     bool reassociate;               /* chains of matrix products in the cheapest order */
-    bool fuse;                      /* computes inputs of a product within it */
+    bool fuse;                      /* folds sums and factors into matrix products */
     bool absorb;                    /* computes a value together with its only reader */
     size_t bucket;                  /* joins sums over ranks, at most this many bytes; 0: each by itself */
     bool order;                     /* puts steps in an order that holds fewer bytes */
@@ -30,7 +30,7 @@ typedef struct bt_compile_options {
     bool merge;   /* values overwrite others that die */
     bool overlap; /* collectives run beside steps that do not need them; off by default, as more is alive */
     const bt_var *spent; /* a phase's variable that nobody reads later, so its memory may be reused; NULL: none */
-    bt_level_checkpointing *levels; /* what is recomputed instead of held; part of the order pass */
+    bt_level_checkpointing *levels; /* per level: what is recomputed instead of held; part of the order pass */
     int level_count;
     bool spaces;           /* there are two memories: values in host memory are copied out and back */
     int64_t ahead;         /* steps that a copy may take: compile/spaces.c */

@@ -10,11 +10,11 @@
 #include "transform/rewrite.h"
 
 enum {
-    SMALL = 4096,  /* bytes: a value this small is always held; a kernel call costs as much as reading a few thousand
-                      bytes */
+    SMALL = 4096,  /* bytes: a value this small is held rather than recomputed; a kernel call costs as much as reading a
+                      few thousand bytes */
     STRETCHES = 8, /* of the second part: a recomputed value is reused only within one of them */
-    SHRINKS = 4 /* an op whose output is this many times smaller than its inputs is a reduction: recomputing it costs a
-                   pass over values that are not held */
+    SHRINKS = 4 /* an op whose output is this many times smaller is a reduction: repeating it costs a pass over values
+                   not held */
 };
 
 const char *const bt_holding_names[BT_HOLDINGS] = {"all", "products", "forward", "cuts", "nothing"};

@@ -2,8 +2,8 @@
  * needs no buffer: it lies on the stack during the call. An optimiser's arithmetic on many numbers is joined the same
  * way, and run strip by strip.
  *
- * A step joins the latest batch if everything that it waits for is done before that batch. It must also stay behind the
- * readers of the old value of a variable that it computes. */
+ * A step joins the latest batch if everything that it waits for is done before that batch or within it. It must also
+ * stay behind the readers of the old value of a variable that it computes. */
 #include "compile/rows.h"
 
 #include "base/overlap.h"

@@ -46,14 +46,14 @@ typedef struct pass {
     bt_compilation *c;
     bt_program *program;
     bt_region *region;
-    int64_t count, ahead; /* steps before the pass */
+    int64_t count, ahead; /* count: steps before the pass */
     int64_t buffers;      /* buffers before the pass */
     int64_t *made;        /* by buffer: the step after which it is there; -1: from the beginning, or never */
     bool *kept;           /* by buffer: an assign or a result reads it at the end */
     int64_t *first;       /* by buffer: the index of its first reader in `readers` */
     int64_t *readers;     /* steps, ascending; `count`: at the end */
     bool *away;           /* by reader: the value is away before it */
-    bt_overlaps fetched;  /* windows of variables that are copied back; items are the steps before which */
+    bt_overlaps fetched;  /* windows of variables that are copied back; items: before which step */
     int64_t *stowed;      /* by assign: the step before which its value goes out */
     move *moves;
     int64_t move_count, move_capacity;

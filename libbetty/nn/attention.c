@@ -13,7 +13,7 @@ bt_nn_attention_options bt_nn_attention_defaults(void) { return (bt_nn_attention
 
 static int64_t inner_of(const attention_options *own) { return own->heads * own->options.head_width; }
 
-/* Projects x by the rows from .. to - 1 of the weight and bias, in units of all heads' numbers. */
+/* Projects x by the rows from .. to - 1 of the weight and bias, in units of heads x head width. */
 static bt_tensor *project(bt_module *self, bt_tensor *x, int64_t from, int64_t to)
 {
     const attention_options *own = self->data;

@@ -123,7 +123,7 @@ static int64_t total_of(const loading *l) { return l->module->param_count + l->m
 
 static bool is_whole(const loading *l, int64_t i) { return l->parts[i] && l->filled[i] + 1 == 1 << l->parts[i]; }
 
-/* No array of a published model is ignored without being asked: it would be a different model. */
+/* Refuses an array of a published model that has no place here: without it, it would be a different model. */
 static bt_status refuse(bt_layout layout, const bt_stored *stored)
 {
     bt_destination by_table;

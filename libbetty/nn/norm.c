@@ -82,7 +82,7 @@ static int64_t groups_of(bt_module *self)
     return own ? own : all ? all : 1;
 }
 
-/* NULL, or poison: there are no such groups, or one value is all that a group has of a channel. */
+/* NULL; or poison, if the batch does not divide into the groups, or a group has a single value per channel. */
 static bt_tensor *unfit(const bt_tensor *x, int64_t channels, int64_t groups)
 {
     if (x->dims[0] % groups)

@@ -113,7 +113,7 @@ bt_module *bt_nn_resnet_cifar(int64_t depth, int64_t channels, int64_t classes)
 /* ---- large images ---- */
 
 typedef struct block_options {
-    int convs; /* 2: two windows of 3; 3: a bottleneck, windows of 1, 3 and 1 */
+    int convs; /* 2: two of 3 x 3; 3: a bottleneck of 1 x 1, 3 x 3 and 1 x 1 */
     bool projects;
 } block_options;
 

@@ -179,7 +179,7 @@ typedef struct bt_update {
     bool slopes;       /* slopes are requested; an update that is not elementwise then poisons */
     bt_tensor *norm;   /* results: the gradient's norm before clipping, F64 [] */
     bt_tensor *finite; /* BT_BOOL []: `made`, or whether the gradient is finite */
-    bt_tensor *ok;     /* and, with a tolerance, exceeds it; if false, nothing changes */
+    bt_tensor *ok;     /* finite, and with a tolerance, above it; if false, nothing changes */
     bt_tensor *lr;     /* of group 0, F64 []; NULL: there is no hyperparameter "lr" */
     bt_tensor **rates; /* by group: the resulting "lr", F64 []; NULL: nothing in the group is updated */
     /* By hyperparameter: the value set by `schedule`, F64 [], and whether it is out of range, BT_BOOL []; NULL: not

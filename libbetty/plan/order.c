@@ -1,4 +1,4 @@
-/* plan/order.c: in which order steps run. The written order is the one to keep, except that results move early. If
+/* plan/order.c: in which order steps run. The written order is a sensible one, except that results come last. If
  * another order has a lower peak, that one is taken. The order never changes what a step computes. */
 #include "plan/order_inside.h"
 

@@ -32,7 +32,7 @@ const bt_backend *bt_backend_cuda_to_plan(void); /* its kernels without a device
  * number. Call before asking for the backend. BT_ERROR_CONFIG: there are fewer devices. */
 bt_status bt_cuda_choose(int here, int beside);
 /* How many devices there are; 0 if there is none, or no driver, or the build has no CUDA. The first call asks in a
- * separate process: a process that has asked itself could not go on in processes forked from it. */
+ * separate process: a process that has asked cannot go on in processes forked from it. */
 int bt_cuda_devices(void);
 
 /* Sets the card that plans are made for if there is no device: the name of a built-in description ("h100", the

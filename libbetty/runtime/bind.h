@@ -38,8 +38,8 @@ typedef struct bt_bound {
 typedef char *bt_place_fn(void *user, int64_t value, size_t start);
 
 bt_bound *bt_bound_new(const bt_program *program); /* without addresses; NULL after an error */
-/* Call before its addresses are set and it runs: it runs on this queue, and the run's variables that it touches, and
- * its constants, move to the queue's device. A program that is only planned does not need this. */
+/* Call before setting its addresses and running it. It then runs on this queue; the run's variables that it touches,
+ * and its constants, move to the queue's device. A program that is only planned does not need this. */
 bt_status bt_bound_settle(bt_bound *bound, bt_queue *queue);
 void bt_bound_free(bt_bound *bound); /* call before freeing its program; waits for its work on the queue */
 

@@ -14,11 +14,11 @@ typedef struct bt_copies {
     bt_var **own; /* by rank; NULL: not made yet */
 } bt_copies;
 
-/* The layout of a root. False: it belongs to a phase and no program has assigned it yet. */
+/* The layout of a root; false: not decided yet. */
 bool bt_var_layout(const bt_var *root, bt_spread *layout);
 bt_status bt_var_decide(bt_var *root, int home, int ranks, const bt_spread *layout);
 
-/* The rank's counterpart of this variable, root or window, which owns it. NULL after an error. */
+/* The rank's counterpart of this variable, root or window; owned by this variable. NULL after an error. */
 bt_var *bt_var_of_rank(bt_var *var, int rank, int home, int ranks);
 
 /* Where the variable lies in a rank's memory; NULL: nowhere, or the rank has no counterpart. */
@@ -34,7 +34,7 @@ size_t bt_var_home_bytes(const bt_var *root); /* the bytes that the rank at home
 bt_status bt_var_collect(const bt_var *var, size_t offset, void *to, size_t bytes);
 bt_status bt_var_distribute(const bt_var *var, size_t offset, const void *from, size_t bytes);
 bool bt_var_alike(const bt_var *a, const bt_var *b); /* each rank has the same elements of both */
-bt_status bt_var_copy_parts(const bt_var *to, const bt_var *from, size_t offset, size_t bytes); /* of such two */
+bt_status bt_var_copy_parts(const bt_var *to, const bt_var *from, size_t offset, size_t bytes); /* of two such */
 bool bt_var_is_partial(const bt_var *var); /* each rank has a summand */
 /* Adds up the summands of the ranks in this process, element by element, in rank order. */
 bt_status bt_var_sum(const bt_var *var, size_t offset, void *to, size_t bytes);

@@ -1,7 +1,7 @@
 /* runtime/fit.c: fits a phase into a budget. Each program gets the limit minus the bytes that others have alive while
- * it runs. Placing leaves gaps, so the limit is lowered from the budget until the arena fits, each time so far that
- * some program must do with less. The plan depends only on the limit, and the first one that fits is the cheapest, so a
- * larger budget never needs more work. */
+ * it runs. Placing leaves gaps, so the limit is lowered from the budget until the arena fits, each time just enough
+ * that some program must do with less. The plan depends only on the limit, and the first one that fits is the cheapest,
+ * so a larger budget never needs more work. */
 #include "runtime/fit.h"
 
 #include "compile/work.h"
@@ -96,7 +96,8 @@ static bt_status go_down(fit *f, size_t limit, size_t budget, size_t *best)
 }
 
 /* If no plan fits, some program has the least that it can have: which one, and how much, does not depend on the budget.
- * Because of gaps, a lower limit may still need fewer bytes: takes the best of all plans that could. */
+ * That plan leaves gaps, so other plans, of limits up to the size of its arena, may need fewer bytes: takes the best of
+ * them. */
 static bt_status find_least(fit *f)
 {
     size_t best = 0;

@@ -23,9 +23,9 @@ struct bt_queue {
     void *work; /* the device's queue */
     int64_t owners, waits;
     bt_map sizes;       /* of allocations on the device; 0: freed */
-    size_t bytes;       /* of all these */
+    size_t bytes;       /* the sum, with the mail and what the queue takes for itself */
     bt_map pins;        /* of pinned memory for moves; 0: freed */
-    size_t pinned;      /* of all these pins */
+    size_t pinned;      /* the sum */
     int64_t done;       /* everything up to this mark has been waited for */
     bt_failure failure; /* found, not reported yet */
     slot letters[LETTERS], parcels[PARCELS];

@@ -8,7 +8,7 @@
 #include "transform/rewrite.h"
 #include <string.h>
 
-typedef enum fate { COPIED, HELD, WAITS } fate; /* held back: to keep its order, or for a sum of the open bucket */
+typedef enum fate { COPIED, HELD, WAITS } fate; /* HELD: for its order alone; WAITS: for a sum of the open bucket */
 
 typedef struct pass {
     bt_rewrite rewrite;

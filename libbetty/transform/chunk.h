@@ -1,8 +1,9 @@
 /* transform/chunk.h: wide values that are computed and used up a few rows at a time.
  *
  * The logits of a large vocabulary are a matrix product. Each row is read on its own and little of it remains: a loss,
- * a prediction. Recorded in pieces of rows, only the logits of one piece need to exist at once. This holds in the
- * forward pass and, if the results of one piece do not wait for the others, in derivatives of every order. */
+ * a prediction. If the product is recorded in pieces of rows, only the logits of one piece need to exist at a time.
+ * This holds in the forward pass and, if the results of one piece do not wait for the others, in derivatives of every
+ * order. */
 #ifndef BT_CHUNK_H
 #define BT_CHUNK_H
 

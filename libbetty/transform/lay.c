@@ -46,7 +46,7 @@ static int64_t elements_before(const bt_sharding *s, const bt_tensor *x, const b
 }
 
 /* If all parts are equally long, describes the layout as that of a batch with one row per rank. So rows, and groups of
- * rows evenly divided among ranks, are known to lie alike. */
+ * rows evenly divided among ranks, are recognised as lying alike. */
 static bt_spread plainly(const bt_sharding *s, bt_spread layout)
 {
     if (layout.kind == BT_SHARDED && layout.rows % s->world->ranks == 0)

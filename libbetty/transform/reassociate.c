@@ -13,7 +13,7 @@ enum { MOST = 16 }; /* factors of a chain, at most; a longer one is cut */
 #define CALL_COST 3e4
 #define BYTE_COST 4.0
 
-/* A chain that would gain less than this fraction stays: the estimate is no more accurate. */
+/* A chain that would gain less than this fraction stays: the estimate is no more accurate than that. */
 #define LEAST_GAIN 0.1
 
 typedef struct factor { /* a matrix, or its transpose */

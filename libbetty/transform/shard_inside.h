@@ -7,14 +7,14 @@
 #include "transform/shard.h"
 
 typedef struct bt_lain { /* one value; each form of it is made once */
-    bt_spread layout;    /* its first layout */
-    bt_tensor *own;      /* what the rank has of it, in that layout */
+    bt_spread layout;    /* its layout as it was computed */
+    bt_tensor *own;      /* the rank's share of it, in that layout */
     bt_tensor *whole;    /* replicated; NULL: not made */
     bt_tensor *part;     /* sharded as `as` says; NULL: not made */
     bt_spread as;
     size_t stamp; /* of a stretch: `gathered` when it was made whole */
-    bool only; /* of a stretch: a parameter that a network reads, or computed from such alone: stays a stretch only with
-                  its like */
+    bool only; /* of a stretch: it is a parameter that a network reads, or computed from such alone; with other values
+                  it is made whole */
 } bt_lain;
 
 typedef struct bt_sharding {
