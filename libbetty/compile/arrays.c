@@ -12,10 +12,10 @@ typedef struct listing {
     bt_order_step *steps;
     bt_order_value *values;
     int64_t *maker;     /* by buffer: the step that computes it; -1: none */
-    int64_t *seen;      /* by buffer: the last step that was found to read it, and one more */
-    int64_t *first;     /* by buffer: where its readers begin in `readers` */
+    int64_t *seen;      /* by buffer: 1 + the last step found to read it; later, readers listed so far */
+    int64_t *first;     /* by buffer: the index of its first reader in `readers` */
     int64_t *readers;   /* steps */
-    bt_overlaps leaves; /* what is read of variables: items are buffers */
+    bt_overlaps leaves; /* windows of variables that are read; items are buffers */
     bt_order_wait *waits;
     int64_t wait_count, wait_capacity;
 } listing;
@@ -30,7 +30,7 @@ static bt_status wait_for(listing *o, int64_t step, int64_t before)
     return BT_OK;
 }
 
-/* What the step reads, computes, and may write over what. */
+/* Lists what the step reads and computes, and which inputs its outputs may overwrite. */
 static bt_status describe(listing *o, int64_t s)
 {
     const bt_call_step *step = &o->program->steps[s];
@@ -60,7 +60,7 @@ static bt_status describe(listing *o, int64_t s)
     return BT_OK;
 }
 
-/* By buffer, who reads it. */
+/* Lists the readers of each buffer. */
 static bt_status list_readers(listing *o)
 {
     const bt_program *program = o->program;
@@ -87,8 +87,8 @@ static bool counts(const bt_buffer *buffer)
     return buffer->home == BT_HOME_ARENA || (buffer->home == BT_HOME_VAR && buffer->var->lifetime == BT_PHASE);
 }
 
-/* Of some values of a line a rank has all, of others nothing: each counts as a part of it, so that all ranks plan
- * alike. */
+/* A reduce_scatter of values laid out on one line leaves a rank with all of some values and none of others. Each counts
+ * as an equal share, so that all ranks plan alike. */
 static void weigh_scattered(listing *o, const bt_call *call, int64_t value)
 {
     const bt_collective_attr *attr = call->attr;
@@ -96,8 +96,8 @@ static void weigh_scattered(listing *o, const bt_call *call, int64_t value)
         o->values[value].bytes = bt_align_up((size_t)(attr->size / attr->ranks) * bt_dtype_size(call->out[0].dtype));
 }
 
-/* Values of the arena count, and what is read of the phase's variables: in a loop that is there to its end, for the
- * next round. */
+/* Arena values and phase variables count. In a loop, variables that are read are kept to the end, for the next round.
+ */
 static bt_status weigh(listing *o)
 {
     const bt_program *program = o->program;
@@ -117,7 +117,7 @@ static bt_status weigh(listing *o)
     return BT_OK;
 }
 
-/* Whether the step may compute the value where the old one lies: it does not read that, or may write over it. */
+/* Whether step `made` may compute the value in place of the old one: it does not read it, or may overwrite it. */
 static bool may_replace(const listing *o, int64_t made, int64_t value, int64_t old)
 {
     if (made < 0)
@@ -132,8 +132,8 @@ static bool may_replace(const listing *o, int64_t made, int64_t value, int64_t o
     return !reads;
 }
 
-/* What goes into a variable that is there before, for the whole run or since its old value is read here, is computed in
- * its place: so who reads the old value stays before it. */
+/* A value assigned to a variable that already holds memory (it lasts for the run, or its old value is read here) is
+ * computed in place of the old value if possible. Readers of the old value therefore stay before it. */
 static bt_status keep_in_place(listing *o, const bt_assign *assign)
 {
     int64_t value = o->c->looks[assign->value->id].at.buffer, made = o->maker[value];
@@ -164,7 +164,7 @@ static bt_status connect(listing *o)
     for (int64_t s = 0; s < program->step_count; s++) {
         if (!(bt_op_flags(program->steps[s].call.op) & BT_OP_EFFECT))
             continue;
-        if (effect >= 0) /* messages come in their order */
+        if (effect >= 0) /* messages keep their order */
             BT_TRY(wait_for(o, s, effect));
         effect = s;
     }

@@ -1,6 +1,6 @@
-/* compile/chain.c: which steps are a chain. They stand one after the other in the program already, so that nothing is
- * computed earlier or later than it was: of what the chain reads and gives nothing lives longer, and what only its
- * links read needs no memory. */
+/* compile/chain.c: finds chains. The links of a chain are already consecutive in the program, so nothing is computed
+ * earlier or later than before. No input or output of the chain lives longer, and a value that only its links read
+ * needs no memory. */
 #include "compile/chain.h"
 
 #include "compile/compile_inside.h"
@@ -10,14 +10,14 @@
 
 const bt_op bt_op_chain = {.name = "chain", .inputs = -1};
 
-typedef struct chain { /* that is being made */
+typedef struct chain { /* under construction */
     bt_compilation *c;
     bt_program *program;
     const bt_kernel_impl *kernel;
-    int64_t *uses;       /* by buffer: how often it is read, with results and assigns */
-    int64_t *link;       /* by buffer: the link that gives it; -1: none of this chain */
-    bt_call_step *steps; /* as they will be; */
-    bool *gone;          /* by step of the program: it is a link of one of them */
+    int64_t *uses;       /* by buffer: how often it is read, assigns and results included */
+    int64_t *link;       /* by buffer: the link that computes it; -1: none of this chain */
+    bt_call_step *steps; /* the new list */
+    bool *gone;          /* by step of the program: it has become a link of a chain */
     int64_t from, n;
     int count, inputs, outputs;
     bt_chain_link links[BT_CHAIN_LINKS];
@@ -31,7 +31,7 @@ typedef struct chain { /* that is being made */
 
 static int64_t count_of(const bt_view *view) { return bt_array_count(bt_view_array(view)); }
 
-/* By itself it is a chain that the kernel takes. */
+/* Whether the kernel accepts the call as a chain of one link. */
 static bool accepted(const chain *c, const bt_call *call)
 {
     bt_chain_link link = {.op = call->op, .attr = call->attr, .inputs = (uint8_t)call->inputs};
@@ -60,8 +60,8 @@ static bool fits(const chain *c, const bt_call_step *step)
     return accepted(c, call);
 }
 
-/* Links pass their values on element by element. A step that needs one of them for all elements, or reads them from an
- * offset on, must wait for the whole value. */
+/* Links pass values on element by element. A step that reads one element of a link's value for all of its own, or reads
+ * from an offset, must wait for the whole value. */
 static bool reads_along(const chain *c, const bt_call_step *step)
 {
     for (int i = 0; i < step->call.inputs; i++)
@@ -72,7 +72,7 @@ static bool reads_along(const chain *c, const bt_call_step *step)
     return true;
 }
 
-/* Who looks at a program asks of whom a step is (--profile), and of which derivative. */
+/* --profile reports the level and derivative order of each step, so only steps that agree on these are joined. */
 static bool alike(const bt_call_step *a, const bt_call_step *b)
 {
     return a->again == b->again && a->node->tag.order == b->node->tag.order &&
@@ -123,7 +123,7 @@ static void add_link(chain *c, const bt_call_step *step)
     c->link[step->out[0].buffer] = own;
 }
 
-/* What is read elsewhere, too, is an output. */
+/* A value that is also read outside the chain is an output. */
 static void find_outputs(chain *c)
 {
     const bt_call_step *steps = &c->program->steps[c->from];
@@ -180,7 +180,7 @@ static bt_status make_step(chain *c, bt_call_step *step)
 
 /* ---- the pass ---- */
 
-/* The steps from c->from on that go on as one. */
+/* Collects the links of the chain that begins at c->from. */
 static void collect(chain *c)
 {
     const bt_call_step *steps = c->program->steps;
@@ -194,7 +194,7 @@ static void collect(chain *c)
         c->link[steps[k].out[0].buffer] = -1;
 }
 
-/* How many steps there will be; -1 after an error. */
+/* Returns the new number of steps; -1 after an error. */
 static int64_t list_steps(chain *c)
 {
     const bt_program *program = c->program;

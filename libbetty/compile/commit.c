@@ -1,7 +1,7 @@
 /* compile/commit.c: where assigned values live, and what may be written in place.
  *
- * A program reads every variable as it was at entry. A value that is assigned is computed straight into its variable
- * where nobody reads the old value later; otherwise it is computed aside and copied at the end. */
+ * A program reads every variable as it was at entry. An assigned value is computed directly in its variable if nobody
+ * reads the old value later. Otherwise it is computed elsewhere and copied at the end. */
 #include "base/overlap.h"
 #include "compile/compile_inside.h"
 #include "compile/joined.h"
@@ -12,11 +12,11 @@ typedef struct commit {
     int64_t *maker;       /* by buffer: the step that computes it; -1: none */
     int64_t *last;        /* by buffer: the last step that reads it; -1: none */
     int *output;          /* by buffer: which output of its maker it is */
-    int64_t *placed;      /* by assign: the value that is computed in its variable; -1: none */
+    int64_t *placed;      /* by assign: the buffer computed in its variable; -1: none */
     bt_look *from;        /* by assign: its value */
     bool *wanted;         /* by buffer: an assign's value is a look at it */
-    bt_overlaps leaves;   /* buffers that are read of variables */
-    bt_overlaps assigned; /* windows that are assigned: items are assigns */
+    bt_overlaps leaves;   /* windows of variables that are read; items are buffers */
+    bt_overlaps assigned; /* windows that are assigned; items are assigns */
 } commit;
 
 bool bt_step_overwrites(const bt_program *program, const bt_call_step *step, int o, int i, size_t bytes)
@@ -32,7 +32,7 @@ bool bt_step_overwrites(const bt_program *program, const bt_call_step *step, int
            bt_dtype_size(step->call.in[i].dtype) == bt_dtype_size(step->call.out[o].dtype);
 }
 
-/* Whether nobody reads the bytes of the buffer `read`, which lies where `buffer` is to be computed, after that. */
+/* Whether `buffer` may be computed where the buffer `read` lies: nobody reads `read` after that. */
 static bool over_when(const commit *m, int64_t buffer, size_t start, int64_t read)
 {
     const bt_program *program = m->program;
@@ -49,7 +49,7 @@ static bool over_when(const commit *m, int64_t buffer, size_t start, int64_t rea
     return true;
 }
 
-/* Whether the buffer can be computed in the variable's own bytes: nobody reads those after it. */
+/* Whether the buffer can be computed in the variable's own bytes: nobody reads their old contents later. */
 static bool safe(commit *m, int64_t buffer, const bt_var *root, size_t start)
 {
     size_t end = start + m->program->buffers[buffer].bytes;
@@ -70,7 +70,7 @@ static bool shows_whole(const bt_program *program, const bt_look *look, size_t b
            bt_view_dense(&look->view);
 }
 
-/* A new buffer like this one, into which the look is copied as the last step. */
+/* Makes a new buffer like this one and copies the look into it, as the last step. */
 static bt_status copy(commit *m, const bt_tensor *value, const bt_look *look, const bt_buffer *like, int64_t *buffer)
 {
     bt_program *program = m->program;
@@ -83,7 +83,7 @@ static bt_status copy(commit *m, const bt_tensor *value, const bt_look *look, co
     return BT_OK;
 }
 
-/* Copied into a buffer of the arena, which the look then shows. */
+/* Copies the look into an arena buffer, which it then shows. */
 static bt_status copy_aside(commit *m, const bt_tensor *value, bt_look *look)
 {
     bt_operand to = {0};
@@ -94,7 +94,7 @@ static bt_status copy_aside(commit *m, const bt_tensor *value, bt_look *look)
     return BT_OK;
 }
 
-/* A dense copy of each result, or its buffer itself. */
+/* Each result is its own buffer, or else a dense copy. */
 static bt_status keep_results(commit *m)
 {
     bt_program *program = m->program;
@@ -109,7 +109,7 @@ static bt_status keep_results(commit *m)
     return BT_OK;
 }
 
-/* Old values of variables that change here are set aside before anything is written. */
+/* Copies the old value of a variable that is assigned here, before anything is written. */
 static bt_status set_aside(commit *m, const bt_assign *assign, bt_look *look)
 {
     const bt_buffer *from = &m->program->buffers[look->at.buffer];
@@ -126,8 +126,8 @@ static void place(commit *m, int64_t buffer, bt_var *root, size_t start)
     own->start = start;
 }
 
-/* What the ranks join into the buffer is computed there to begin with, if it is of use for nothing else: they take the
- * sum where its parts are. */
+/* If a collective computes the buffer and its operand has no other use, the operand is placed there too: the ranks then
+ * reduce in place. */
 static void place_operand(commit *m, int64_t buffer, bt_var *root, size_t start)
 {
     const bt_program *program = m->program;
@@ -167,7 +167,7 @@ static bt_status note_tails(const commit *m)
     const bt_graph *graph = program->graph;
     for (int64_t i = 0; i < graph->assign_count; i++) {
         bt_var *var = graph->assigns[i].var;
-        if (!var->tail || (m->c->stowed && m->c->stowed[i])) /* what is copied out ends where it ends */
+        if (!var->tail || (m->c->stowed && m->c->stowed[i])) /* a value that is copied out has no tail to clear */
             continue;
         bt_buffer like = {
             .home = BT_HOME_VAR, .bytes = var->bytes + var->tail, .var = bt_var_root(var), .start = bt_var_start(var)};
@@ -179,13 +179,13 @@ static bt_status note_tails(const commit *m)
     return BT_OK;
 }
 
-/* What is under way counts as read by the step before which it has to be done. */
+/* The operands and results of a step under way count as read by the step that waits for it. */
 static void in_use(commit *m, int64_t buffer, int64_t step)
 {
     m->last[buffer] = step > m->last[buffer] ? step : m->last[buffer];
 }
 
-/* Who computes and reads what; the variables that are read and assigned. */
+/* Notes who computes and reads each buffer, and which windows of variables are read and assigned. */
 static void note(commit *m)
 {
     const bt_program *program = m->program;
@@ -222,7 +222,7 @@ static bt_status commit_new(commit *m, bt_compilation *c)
     bt_program *program = c->program;
     const bt_graph *graph = program->graph;
     size_t assigns = (size_t)graph->assign_count, outputs = (size_t)graph->output_count;
-    size_t buffers = (size_t)program->buffer_count + 2 * (outputs + 2 * assigns); /* each copy has its scratch */
+    size_t buffers = (size_t)program->buffer_count + 2 * (outputs + 2 * assigns); /* each copy may need scratch */
     *m = (commit){.c = c, .program = program};
     program->results = bt_region_alloc(program->region, (outputs + 1) * sizeof *program->results);
     program->tails = bt_region_alloc(program->region, (assigns + 1) * sizeof *program->tails);

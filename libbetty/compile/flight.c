@@ -1,17 +1,17 @@
-/* compile/flight.c: a collective may be under way while the steps behind it run, up to the first that reads what it
- * gives, but not longer than until the next one has begun: so what two of them need is alive, and no more. That there
- * are such steps, readers are put off until then; collectives keep their order. While one is under way nobody writes
- * what it reads: commit.c and merge.c look at where it ends. */
+/* compile/flight.c: a collective may be under way while the next steps run. It ends before the first step that reads
+ * its result, or when the next collective has begun; so the operands and results of at most two are alive at once.
+ * Readers are postponed to make room for such steps; collectives keep their order. While a collective is under way
+ * nobody overwrites its operands: commit.c and merge.c check where it ends. */
 #include "compile/compile_inside.h"
 
 #include <string.h>
 
 typedef struct flight {
     bt_program *program;
-    bt_call_step *steps, *held; /* as they were; those that are put off */
-    int64_t *late, now;         /* by buffer: `now`, if it comes of what is under way, or put off */
+    bt_call_step *steps, *held; /* the old list; the postponed ones */
+    int64_t *late, now;         /* by buffer: `now` if it depends on a collective under way, or on a postponed step */
     int64_t held_count;
-    bool says; /* something that prints is put off */
+    bool says; /* a step with an effect is postponed */
 } flight;
 
 int64_t bt_step_ends(const bt_program *program, int64_t s)
@@ -52,7 +52,7 @@ static void visit(flight *f, const bt_call_step *step)
         if (late)
             release(f);
         emit(f, step);
-        release(f); /* whoever reads the one before */
+        release(f); /* readers of the previous collective */
         mark(f, step);
     } else if (late) {
         f->held[f->held_count++] = *step;
@@ -63,11 +63,12 @@ static void visit(flight *f, const bt_call_step *step)
     }
 }
 
-/* Before which step each has to be done; where that is the next one, it is waited for at once. */
+/* Finds the step before which each collective must be done. If that is the next step, the collective is waited for at
+ * once. */
 static void find_ends(flight *f)
 {
     bt_program *program = f->program;
-    int64_t *maker = f->late, before = -1; /* by buffer: the collective, and one more; the one before */
+    int64_t *maker = f->late, before = -1; /* by buffer: 1 + its collective; the previous collective */
     memset(maker, 0, (size_t)program->buffer_count * sizeof *maker);
     for (int64_t s = 0; s < program->step_count; s++) {
         bt_call_step *step = &program->steps[s];

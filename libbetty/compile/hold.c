@@ -1,5 +1,5 @@
-/* compile/hold.c: what is held between two parts of a computation: a least cut (plan/cut.h) of the first part's graph,
- * between what must not be computed again and what the second part reads. */
+/* compile/hold.c: chooses what is held between two parts of a computation: a minimum cut (plan/cut.h) of the first
+ * part's graph, between the values that must not be recomputed and those that the second part reads. */
 #include "compile/hold.h"
 
 #include "base/map.h"
@@ -10,10 +10,11 @@
 #include "transform/rewrite.h"
 
 enum {
-    SMALL = 4096,  /* bytes that are held rather than computed again: a kernel call costs as much as it takes to read
-                      some thousand of them */
-    STRETCHES = 8, /* of the second part: what is computed again serves in one of them, and then once more */
-    SHRINKS = 4    /* what makes so much less of its inputs is a reduction: it costs a pass over what is not held */
+    SMALL = 4096,  /* bytes: a value this small is held rather than recomputed; a kernel call costs as much as reading a
+                      few thousand bytes */
+    STRETCHES = 8, /* of the second part: a recomputed value is reused only within one of them */
+    SHRINKS = 4 /* an op whose output is this many times smaller is a reduction: repeating it costs a pass over values
+                   not held */
 };
 
 const char *const bt_holding_names[BT_HOLDINGS] = {"all", "products", "forward", "cuts", "nothing"};
@@ -21,13 +22,13 @@ const char *const bt_holding_names[BT_HOLDINGS] = {"all", "products", "forward",
 typedef struct hold {
     const bt_graph *once, *each;
     bt_holding holding;
-    bt_overlaps changed; /* variables that one of the parts assigns, but for those that keep values */
-    bt_map keeps;        /* of variables that keep values for the second part */
+    bt_overlaps changed; /* variables that either part assigns, except those that keep values */
+    bt_map keeps;        /* the variables that keep values for the second part */
     bt_var **kept;       /* by tensor of the first part: the variable that keeps it; NULL: none */
-    bool *wanted;        /* by tensor of the first part: the second reads it */
+    bool *wanted;        /* by tensor of the first part: the second part reads it */
     bool *ends;          /* by node of the first part: a cut of the forward pass */
-    bool *skips;         /* by node of the first part: something goes past a product on it */
-    int64_t *number;     /* by tensor of the first part: of a value of the cut; -1: it is none */
+    bool *skips;         /* by node of the first part: its value bypasses a product, as one of its inputs already did */
+    int64_t *number;     /* by tensor of the first part: its index in values; -1: not in the cut */
     bt_cut_value *values;
     bt_cut_need *needs;
     const bt_tensor **tensors; /* by value of the cut */
@@ -39,10 +40,10 @@ static const bt_var *read_of(const bt_node *node)
     return node->op == &bt_op_read ? ((const bt_read_attr *)node->attr)->var : NULL;
 }
 
-/* The assign keeps a value for the second part. */
+/* Whether the assign keeps a value for the second part. */
 static bool keeps(const hold *h, const bt_assign *assign) { return bt_map_get(&h->keeps, assign->var) >= 0; }
 
-/* ---- which values may be computed again ---- */
+/* ---- which values may be recomputed ---- */
 
 static double bytes_in(const bt_node *node)
 {
@@ -72,13 +73,14 @@ static bool changes(hold *h, const bt_node *node)
 
 static bool is_cheap(const bt_node *node) { return bt_op_flags(node->op) & (BT_OP_LEAF | BT_OP_CHEAP); }
 
-/* It takes little more than a pass over memory; of what a user made nobody knows. */
+/* Whether the node costs little more than a pass over memory. The cost of a user's op is unknown. */
 static bool is_light(const bt_node *node)
 {
     return node->op->info && !(bt_op_flags(node->op) & BT_OP_PRODUCT) && SHRINKS * bytes_out(node) > bytes_in(node);
 }
 
-/* It is made of values near to it: what a residual connection adds up would have to be added up from the first. */
+/* Whether the node is computed from nearby values. A residual sum is not: it would have to be added up from its first
+ * term. */
 static bool is_near(const hold *h, const bt_node *node) { return is_light(node) && !h->skips[node->index]; }
 
 static bool may_repeat(hold *h, const bt_node *node)
@@ -100,7 +102,7 @@ static bool is_small(const hold *h, const bt_tensor *x)
 
 /* ---- the cuts of the forward pass ---- */
 
-/* What a look is at. */
+/* The tensor under a chain of cheap views. */
 static const bt_tensor *bare(const bt_tensor *x)
 {
     while (is_cheap(x->node) && x->node->inputs > 0)
@@ -113,8 +115,8 @@ static bool goes_on(const bt_tensor *x)
     return x->node->tag.order == 0 && !is_cheap(x->node) && bt_tensor_bytes(x) > SMALL;
 }
 
-/* How often what makes the node of values that stand goes past products, which skips itself then; `products` are in a
- * row, up to the node. */
+/* Returns how many products (0 or 1) the path of light nodes to this node bypasses. An input that would bypass a second
+ * product is marked in h->skips instead. products: by node, the longest chain of products that leads to it. */
 static int64_t hops_of(hold *h, const bt_node *node, const int64_t *products, const int64_t *hops)
 {
     int64_t most = 0;
@@ -151,7 +153,7 @@ static bt_status find_skips(hold *h)
     return there ? BT_OK : BT_ERROR_MEMORY;
 }
 
-/* By node: the last of the forward pass that reads its first output; itself: none. */
+/* By node: the last node of the forward pass that reads its first output; itself if none does. */
 static void find_last(const bt_graph *graph, int64_t *last)
 {
     for (int64_t n = 0; n < graph->node_count; n++) {
@@ -162,7 +164,8 @@ static void find_last(const bt_graph *graph, int64_t *last)
     }
 }
 
-/* Values after which no other large one goes on; of those between two products the last that has fewest bytes. */
+/* Finds the values after which no other large value is alive. Between two products it keeps the smallest of them; of
+ * equals, the last. */
 static bt_status find_ends(hold *h)
 {
     const bt_graph *graph = h->once;
@@ -223,14 +226,14 @@ static void add_value(hold *h, const bt_tensor *x, bool given)
         (bt_cut_value){.bytes = is_cheap(x->node) && !given ? -1 : bytes, .given = given, .wanted = h->wanted[x->id]};
 }
 
-/* From what is wanted back to what is given; `needed` is by tensor. */
+/* Lists values backwards, from those that are wanted to those that are given. `needed` is by tensor. */
 static void list_values(hold *h, bool *needed)
 {
     for (int64_t n = h->once->node_count - 1; n >= 0; n--) {
         const bt_node *node = h->once->nodes[n];
         bool repeats = may_repeat(h, node), made = false;
         if (repeats && (bt_op_flags(node->op) & BT_OP_LEAF))
-            continue; /* there for nothing */
+            continue; /* a leaf costs nothing */
         for (int o = 0; o < node->outputs; o++) {
             const bt_tensor *x = &node->out[o];
             if (!needed[x->id] && !h->wanted[x->id])
@@ -268,7 +271,7 @@ static bt_status choose(hold *h, int64_t *bytes)
     return bt_cut(h->values, h->count, h->needs, h->need_count, bytes);
 }
 
-/* Where holding the cuts takes no less than holding what products give, it would be work for nothing. */
+/* If holding the cuts takes no fewer bytes than BT_HOLD_FORWARD, the extra work is not worth it. */
 static bt_status choose_least(hold *h)
 {
     int64_t bytes, before;
@@ -321,7 +324,7 @@ static bt_graph *first_part(hold *h, bt_keep_fn *keep, void *user)
     }
     bt_graph *part = bt_rewrite_end(&rewrite);
     int64_t count = 0;
-    for (int64_t i = 0; part && i < part->assign_count; i++) { /* values that are computed again are not kept */
+    for (int64_t i = 0; part && i < part->assign_count; i++) { /* recomputed values are not kept */
         const bt_assign *assign = &part->assigns[i];
         const bt_tensor *value = keeps(h, assign) ? bt_graph_assigned(h->once, assign->var) : NULL;
         if (!value || (is_held(h, value) && h->kept[value->id] == assign->var))
@@ -332,14 +335,14 @@ static bt_graph *first_part(hold *h, bt_keep_fn *keep, void *user)
     return part;
 }
 
-/* What the second part's node reads of the first; NULL: it reads something else. */
+/* The value of the first part that this node of the second part reads; NULL: it reads something else. */
 static bt_tensor *from_once(const hold *h, const bt_node *node)
 {
     const bt_var *var = read_of(node);
     return var ? bt_graph_assigned(h->once, var) : NULL;
 }
 
-/* A variable has one leaf in a graph. */
+/* A graph has one leaf per variable. */
 static void read_again(bt_rewrite *rewrite, const bt_tensor *x, bt_var *var)
 {
     bt_trace_as(bt_trace_now(), &x->node->tag);
@@ -359,11 +362,11 @@ static void copy(bt_rewrite *rewrite, const bt_node *node)
 
 /* ---- the second part ---- */
 
-typedef struct rest { /* while it is made */
+typedef struct rest { /* under construction */
     hold *h;
-    bt_rewrite rewrite, once; /* of the second part, and of what it has again of the first */
-    double *made;             /* by node of the first part: when it was computed again; -1: not yet */
-    double clock, window;     /* bytes that have been computed; after how many of them a value is old */
+    bt_rewrite rewrite, once; /* of the second part, and of what it recomputes of the first */
+    double *made;             /* by node of the first part: when it was recomputed; -1: not yet */
+    double clock, window;     /* bytes computed so far; the age in bytes at which a value is old */
     const bt_node **stack;
     int64_t depth, capacity;
 } rest;
@@ -374,7 +377,7 @@ static void note(rest *r, const bt_node *node)
         r->clock += bytes_out(node);
 }
 
-/* It need not be computed (again) for who reads it now, which was at `now`. */
+/* Whether the value is available to a reader at `now` without recomputing it. */
 static bool is_there(const rest *r, const bt_tensor *x, double now)
 {
     const bt_node *node = x->node;
@@ -396,7 +399,7 @@ static bool push(rest *r, const bt_node *node)
     return true;
 }
 
-/* The value that the first part had: read, or computed again with all that it takes. */
+/* Makes a value of the first part available: reads it, or recomputes it and all its inputs. */
 static void provide(rest *r, const bt_tensor *x)
 {
     double now = r->clock;
@@ -449,7 +452,7 @@ static void walk(rest *r)
         take(r, each->assigns[i].value);
 }
 
-/* What of both parts is computed once. */
+/* The bytes computed in the second part if each value is computed once. */
 static double all_bytes(const hold *h)
 {
     double sum = 0;

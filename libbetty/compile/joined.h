@@ -7,8 +7,8 @@
 typedef struct bt_joined {
     int64_t count; /* how many steps it stands for */
     double flops;  /* of all of them */
-    /* By output: the inputs, among the first 32, whose memory it may reuse, because no step reads them after the one
-     * that computes it, and that one may write over what it reads. */
+    /* By output: a mask of the inputs, among the first 32, whose memory it may reuse: no step reads them after the one
+     * that computes the output, and that one may overwrite them. */
     const uint32_t *over;
 } bt_joined;
 

@@ -1,9 +1,9 @@
-/* compile/lower.c: from nodes to kernel calls. Views cost nothing: a tensor is a look at a buffer, and only where no
- * kernel takes a look as it is, the buffer is copied into a dense one.
+/* compile/lower.c: from nodes to kernel calls. Views cost nothing: a tensor is a look at a buffer. The buffer is copied
+ * into a dense one only if no kernel takes the look as it is.
  *
- * Numbers of 16 bits are a matter of looks, too: `widen` is one, of f32 at what is stored in 16 bits; and a value that
- * is read by its cast alone is stored as the cast by who computes it. A kernel that takes neither gets f32 copies. The
- * cast of a variable is made for each reader by itself, so that no parameter has a second copy that lasts. */
+ * Looks handle 16-bit numbers too. `widen` is a look, as f32, at a value stored in 16 bits. A value that only its cast
+ * reads is stored as that cast by the step that computes it. If a kernel takes neither, it gets f32 copies. Each reader
+ * casts a variable for itself, so that no parameter has a lasting second copy. */
 #include "compile/compile_inside.h"
 
 #include "compile/work.h"
@@ -44,12 +44,12 @@ static bt_call_step *step_new(bt_compilation *c, const bt_node *node, const bt_o
     return step->call.in && step->call.out && step->in && step->out ? step : NULL;
 }
 
-/* The step has its kernel: it is prepared, gets its scratch, and enters the list. */
+/* Gives the step its kernel: prepares it, adds its scratch, and appends it to the list. */
 static bt_status step_commit(bt_compilation *c, bt_call_step *step, const bt_kernel_impl *kernel)
 {
     bt_program *program = c->program;
     step->kernel = kernel;
-    if (!bt_kernel_is_users(kernel)) /* what those have to do is not known here */
+    if (!bt_kernel_is_users(kernel)) /* the work of a user's kernel is unknown */
         step->call.threads = bt_call_threads(&step->call, c->options->threads);
     if (kernel->prepare)
         BT_TRY(kernel->prepare(&step->call));
@@ -144,10 +144,11 @@ static bt_status no_kernel(const bt_compilation *c, const bt_node *node)
     return BT_ERROR_UNSUPPORTED;
 }
 
-/* How good the kernel for a call is: none, a plain loop, or one made for it. Few elements are all the same to it. */
+/* How good the kernel for a call is: none, a plain loop, or one made for the op. On few elements a plain loop counts as
+ * KERNEL. */
 enum worth { NO_KERNEL, PLAIN_LOOP, KERNEL };
 
-/* Whether the tensor lies as a kernel of its dtype takes it. */
+/* Whether the look is dense and has the tensor's own dtype. */
 static bool lies_dense(const bt_tensor *x, const bt_look *look)
 {
     return look->view.dtype == x->dtype && bt_view_dense(&look->view);
@@ -159,8 +160,8 @@ static enum worth worth_of(const bt_compilation *c, const bt_call *call)
     return !kernel ? NO_KERNEL : kernel->plain && !bt_call_small(call) ? PLAIN_LOOP : KERNEL;
 }
 
-/* The kernel for the call. Where copies of inputs that are not dense bring a better one than there is for them as they
- * lie, those that it cannot do without are copied. */
+/* Finds the kernel for the call. If dense inputs allow a better kernel than the inputs as they are, copies those that
+ * it cannot take as they are. */
 static bt_status find_kernel(bt_compilation *c, const bt_node *node, bt_call *call, bt_look *in,
                              const bt_kernel_impl **kernel)
 {
@@ -176,17 +177,17 @@ static bt_status find_kernel(bt_compilation *c, const bt_node *node, bt_call *ca
         if (dense == worth || lies_dense(node->in[i], &in[i]) || worth_of(c, call) == dense)
             continue;
         call->in[i] = copy;
-        bool widens = in[i].view.dtype != node->in[i]->dtype; /* a copy that must not last, for it is twice as large */
+        bool widens = in[i].view.dtype != node->in[i]->dtype; /* a copy not to be shared: twice as large */
         bt_look *look = widens ? &in[i] : &c->looks[node->in[i]->id];
-        if (!lies_dense(node->in[i], look)) /* an input that comes twice has its copy */
+        if (!lies_dense(node->in[i], look)) /* the same tensor may be two inputs: copied once */
             BT_TRY(densify(c, node, look, node->in[i]->dtype));
-        in[i] = *look; /* later readers take the copy too */
+        in[i] = *look; /* later readers share the copy */
     }
     *kernel = choose(c, call);
     return *kernel ? BT_OK : no_kernel(c, node);
 }
 
-/* Whether a kernel made for the op stores the outputs as the call says, with its inputs as they are or dense. */
+/* Whether a kernel made for the op can store the outputs as the call says, with the inputs as they are or dense. */
 static bool stores(const bt_compilation *c, const bt_node *node, bt_call *call, const bt_look *in)
 {
     bool stores = worth_of(c, call) == KERNEL;
@@ -198,7 +199,7 @@ static bool stores(const bt_compilation *c, const bt_node *node, bt_call *call, 
     return stores;
 }
 
-/* Outputs are stored in 16 bits where that is all that is read of them, if a kernel can. */
+/* Stores an output in 16 bits if only its cast is read and a kernel can. */
 static void choose_outputs(const bt_compilation *c, const bt_node *node, bt_call *call, const bt_look *in)
 {
     bool half = false;
@@ -213,7 +214,7 @@ static void choose_outputs(const bt_compilation *c, const bt_node *node, bt_call
         call->out[o] = bt_view_of(bt_tensor_array(&node->out[o]));
 }
 
-/* The rounded numbers that a reader is to have. */
+/* Rounds the numbers for a reader, if the look has them unrounded. */
 static bt_status round_look(bt_compilation *c, const bt_node *node, bt_look *look)
 {
     return look->rounds == BT_F32 ? BT_OK : densify(c, node, look, look->rounds);
@@ -267,7 +268,7 @@ static bool casts_to_half(const bt_node *node)
     return node->op == &bt_op_cast && bt_dtype_half(node->out->dtype) && node->in[0]->dtype == BT_F32;
 }
 
-/* Which results are read by their casts alone. */
+/* Finds the values that only their casts read. */
 static bt_status find_stored(bt_compilation *c)
 {
     const bt_graph *graph = c->program->graph;
@@ -287,7 +288,7 @@ static bt_status find_stored(bt_compilation *c)
     return ready ? BT_OK : BT_ERROR_MEMORY;
 }
 
-/* True if the node casts a value that is stored so already, or that its readers cast. */
+/* True if the node's cast needs no step: the value is stored that way already, or its readers cast it. */
 static bool lower_cast(const bt_compilation *c, const bt_node *node)
 {
     if (!casts_to_half(node))

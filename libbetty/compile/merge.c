@@ -1,4 +1,4 @@
-/* compile/merge.c: how long values live, and which are written over others that die. */
+/* compile/merge.c: how long values live, and which of them overwrite a value that dies. */
 #include "compile/compile_inside.h"
 
 static int64_t later(int64_t a, int64_t b) { return a > b ? a : b; }
@@ -13,7 +13,7 @@ static void touch(const bt_program *program, bt_buffer *buffer, int64_t step)
     *way = end > step ? later(*way, end + 1) : *way;
 }
 
-/* Before which step each collective, and each move, has to be done. */
+/* Finds the step before which each collective and each move must be done. */
 static void find_awaited(bt_program *program)
 {
     int64_t count = 0;
@@ -53,20 +53,20 @@ bt_status bt_pass_lives(bt_compilation *c)
     for (int64_t b = 0; b < program->buffer_count; b++)
         if (program->buffers[b].result)
             program->buffers[b].last = program->step_count - 1;
-    for (int64_t i = 0; i < program->tail_count; i++) { /* touched when the last step is over */
+    for (int64_t i = 0; i < program->tail_count; i++) { /* tails are cleared after the last step */
         bt_buffer *tail = &program->buffers[program->tails[i].buffer];
         tail->first = tail->last = program->step_count - 1;
     }
     return BT_OK;
 }
 
-/* Whether the step is the last to use it. The collectives that are under way have their turn before this one. */
+/* Whether the step is the last to use the buffer. A collective runs after those still under way. */
 static bool is_last(const bt_program *program, int64_t s, const bt_buffer *buffer)
 {
     return buffer->read == s && buffer->moving <= s && (program->steps[s].until || buffer->busy <= s);
 }
 
-/* Whether nobody reads the root after the step, in the program or behind it. */
+/* Whether nobody reads the root after this step, in the program or later. */
 static bool dies(const bt_compilation *c, int64_t s, int64_t root)
 {
     const bt_program *program = c->program;
@@ -83,7 +83,7 @@ static bool dies(const bt_compilation *c, int64_t s, int64_t root)
     return last;
 }
 
-/* Whether output o can take the place of input i, which dies here. */
+/* Whether input i dies here and output o can take its place. */
 static bool takes_over(const bt_compilation *c, int64_t s, int o, int i)
 {
     const bt_program *program = c->program;

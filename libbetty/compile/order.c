@@ -1,4 +1,4 @@
-/* compile/order.c: steps in the order that holds fewest bytes, and which of them run again. */
+/* compile/order.c: puts the steps in the order that holds the fewest bytes, and chooses which run again. */
 #include "compile/recompute.h"
 
 #include <string.h>

@@ -11,7 +11,7 @@
 
 /* ---- passes from graph to graph ---- */
 
-/* The graph gives way to a better one; NULL: it stays. */
+/* Replaces the graph by a better one; NULL: keeps it. */
 static bt_status replace(bt_compilation *c, bt_status status, bt_graph *better)
 {
     if (status == BT_OK && better) {
@@ -140,7 +140,7 @@ bt_compile_options bt_compile_defaults(const bt_kernel_table *kernels, int threa
                                 .holding = BT_HOLD_PRODUCTS};
 }
 
-/* Runs one pass; a graph that it made is verified. */
+/* Runs one pass and verifies the graph if it is new. */
 static bt_status run(bt_compilation *c, int p)
 {
     const bt_graph *before = c->program->graph;
@@ -154,7 +154,7 @@ static bt_status run(bt_compilation *c, int p)
     return status;
 }
 
-/* The passes up to, but without, `end`. NULL after an error. */
+/* Runs the passes before `end`. NULL after an error. */
 static bt_program *compile(const bt_graph *graph, const bt_compile_options *options, bt_pass end)
 {
     bt_compilation c = {.options = options, .source = graph, .program = bt_alloc(sizeof *c.program)};
@@ -208,6 +208,6 @@ bt_compile_options bt_compile_settle(const bt_compile_options *options)
 {
     bt_compile_options settled = *options;
     settled.simplify = settled.reassociate = settled.fuse = settled.absorb = false;
-    settled.world = NULL; /* what has been settled is the rank's own already */
+    settled.world = NULL; /* the settled graph is already the rank's own */
     return settled;
 }

@@ -1,13 +1,13 @@
-/* compile/policy.c: which values are dropped: those that a policy names, after the last step of a forward pass that
- * reads them; or those that a search finds. */
+/* compile/policy.c: chooses the values to drop: those that a policy names, after their last reader in the forward pass;
+ * or those that a search finds. */
 #include "compile/recompute.h"
 
 #include <math.h>
 #include <string.h>
 
-enum { CAPS = 24 };                               /* that sqrt tries, twice, */
-#define WIDE 1.2                                  /* each so many times the one before, at first */
-enum { BYTES_EACH = 8, BYTES = 48 * BYTES_EACH }; /* numbers of bytes, so many to each doubling */
+enum { CAPS = 24 };                               /* how many caps sqrt tries, in each of two rounds */
+#define WIDE 1.2                                  /* the ratio of successive caps in the first round */
+enum { BYTES_EACH = 8, BYTES = 48 * BYTES_EACH }; /* sizes sampled by area_under, per doubling and in all */
 
 static const bt_tag *tag_of(const bt_recompute *r, int64_t step) { return &r->step[step]->node->tag; }
 
@@ -18,13 +18,13 @@ static bool large(const bt_recompute *r, int64_t value)
     return !r->remat->fixed[value] && r->given->values[value].bytes >= r->remat->large;
 }
 
-/* A value of a forward pass that is worth dropping, and may be. */
+/* A forward value that is large enough to drop and may be dropped. */
 static bool droppable(const bt_recompute *r, int64_t value)
 {
     return large(r, value) && forward(r, r->remat->maker[value]);
 }
 
-/* From other ranks, of what they divide. */
+/* Whether the value is gathered from other ranks. */
 static bool gathered(const bt_recompute *r, int64_t value) { return bt_step_joins(r->step[r->remat->maker[value]]); }
 
 static bool of_level(const bt_recompute *r, int64_t value, int level)
@@ -32,7 +32,7 @@ static bool of_level(const bt_recompute *r, int64_t value, int level)
     return droppable(r, value) && r->level[r->remat->maker[value]] == level;
 }
 
-/* From its last reader in the forward pass on, to the first one behind that. */
+/* Drops the value from its last reader in the forward pass until the next reader. */
 static void drop(const bt_recompute *r, bt_remat_choice *choice, int64_t value)
 {
     const bt_remat *m = r->remat;
@@ -51,10 +51,10 @@ static void copy(const bt_recompute *r, bt_remat_choice *to, const bt_remat_choi
 
 /* ---- what is named ---- */
 
-/* Whether two steps belong together: to one region, to one module. */
+/* Whether two steps belong to the same region or the same module. */
 typedef bool same_fn(const bt_recompute *r, const void *what, int64_t a, int64_t b);
 
-/* Whether a step that is no more derivatives deep reads the value and does not belong together with its maker. */
+/* Whether the value is read by a step of no higher derivative order that does not belong together with its maker. */
 static bool leaves(const bt_recompute *r, int64_t value, same_fn *same, const void *what)
 {
     const bt_remat *m = r->remat;
@@ -76,8 +76,8 @@ static bool in_region(const bt_recompute *r, int64_t value)
     return large(r, value) && tag_of(r, r->remat->maker[value])->region && !leaves(r, value, same_region, NULL);
 }
 
-/* Also between derivatives that read it, where those are of several regions: each computes it again. Whether there are
- * such. */
+/* Drops the value between derivatives of different regions too: each recomputes it. Returns whether there are such
+ * regions. */
 static bool drop_between_regions(const bt_recompute *r, bt_remat_choice *choice, int64_t value)
 {
     const bt_remat *m = r->remat;
@@ -91,7 +91,7 @@ static bool drop_between_regions(const bt_recompute *r, bt_remat_choice *choice,
     return several;
 }
 
-/* Where a region is computed again several times, nothing of it is kept from one time to the next. */
+/* If a region is recomputed several times, nothing is kept from one time to the next. */
 static void drop_regions(bt_recompute *r)
 {
     bool several = false;
@@ -101,8 +101,8 @@ static void drop_regions(bt_recompute *r)
         r->choice.brief[v] |= in_region(r, v);
 }
 
-/* How many characters of the path name the outermost module that one of the patterns names; 0: none does. The path
- * begins with the level's own name, the patterns do not. */
+/* Returns the length of the path of the outermost module that a pattern matches; 0: none does. The path begins with the
+ * level's name; the patterns do not. */
 static size_t outermost(const char *patterns, const bt_tag *tag)
 {
     size_t root = strlen(tag->level);
@@ -149,20 +149,20 @@ static void drop_named(bt_recompute *r, int level)
         }
 }
 
-/* ---- cuts: what goes on to later steps of the level's forward pass is one value, and perhaps some small ones ---- */
+/* ---- cuts: what later steps of the level's forward pass read is one large value, and perhaps some small ones ---- */
 
-enum { SMALL = 16 }; /* at most one so-many-th of it, such as statistics on their way to a buffer */
+enum { SMALL = 16 }; /* small: at most 1/SMALL of the large one, such as statistics on their way to a buffer */
 
 typedef struct cuts {
-    int64_t *first;  /* by cut, and one more: where what goes on begins in `values` */
-    int64_t *values; /* the large one comes first */
-    size_t *saved;   /* by cut: bytes of what is saved of the level, from the cut before to this one; behind the last */
+    int64_t *first;  /* by cut, and one more: where its values begin in `values` */
+    int64_t *values; /* of each cut the large one first */
+    size_t *saved;   /* by cut: the level's saved bytes since the previous cut; at the end, those after the last one */
     int64_t count, value_count, value_capacity;
     bool *held;   /* by value */
-    int64_t last; /* the step that makes the last that is held */
+    int64_t last; /* the step that makes the last held cut */
 } cuts;
 
-typedef struct passing { /* what goes on behind a step */
+typedef struct passing { /* values that are still to be read after a step */
     int64_t *values;
     int64_t count;
 } passing;
@@ -178,8 +178,8 @@ static int64_t goes_to(const bt_recompute *r, int64_t value, int level)
     return last;
 }
 
-/* Adds what the step makes, and returns the bytes of that which a derivative reads later; removes what goes no
- * further. */
+/* Adds the values that the step makes and removes those that no later forward step reads. Returns the bytes of the new
+ * ones that a derivative reads. */
 static size_t pass_step(const bt_recompute *r, int level, int64_t s, passing *p)
 {
     const bt_order *given = r->given;
@@ -200,7 +200,7 @@ static size_t pass_step(const bt_recompute *r, int level, int64_t s, passing *p)
     return saved;
 }
 
-/* Brings the largest to the front; whether each of the others is small beside it. */
+/* Moves the largest value to the front. Returns whether all others are small beside it. */
 static bool is_cut(const bt_recompute *r, passing *p)
 {
     const bt_order_value *values = r->given->values;
@@ -269,8 +269,8 @@ static size_t hold_cut(const bt_recompute *r, cuts *c, int64_t cut)
     return bytes;
 }
 
-/* What else the level's forward pass makes is dropped beside what is dropped already; but not, if `spare`, what comes
- * behind the last cut that is held: the backward pass would begin with it. */
+/* Drops the level's other forward values, besides those already dropped. If `spare`, keeps the values after the last
+ * held cut, since the backward pass would begin by recomputing them. */
 static void drop_others(const bt_recompute *r, int level, const cuts *c, bool spare, bt_remat_choice *choice)
 {
     copy(r, choice, &r->choice);
@@ -292,8 +292,8 @@ static void hold_every(const bt_recompute *r, cuts *c, int64_t n)
         hold_cut(r, c, i);
 }
 
-/* A cut is held where what is held, and what has been saved since the last one that is, would with the next go beyond
- * the cap: in the backward pass they are there together. */
+/* Holds a cut if the held bytes, plus the bytes saved since the last held cut up to the next one, would exceed the cap:
+ * in the backward pass they are alive together. */
 static void hold_by_cap(const bt_recompute *r, cuts *c, double cap)
 {
     size_t held = 0, since = 0;
@@ -313,7 +313,7 @@ typedef struct least {
     double cap;
 } least;
 
-/* With what the cuts hold now. */
+/* Tries the cuts that are held now, with and without `spare`. */
 static bt_status try_cuts(bt_recompute *r, int level, cuts *c, double cap, least *l)
 {
     for (int spare = 0; spare <= 1; spare++) {
@@ -335,7 +335,7 @@ static bt_status try_cap(bt_recompute *r, int level, cuts *c, double cap, least 
     return try_cuts(r, level, c, cap, l);
 }
 
-/* Caps by large steps, and then by small ones about the best of them. */
+/* Tries caps in large steps, then in small steps around the best one. */
 static bt_status drop_sqrt(bt_recompute *r, int level, cuts *c, least *l)
 {
     double total = 0, cap = 1;
@@ -372,14 +372,14 @@ static bt_status drop_between_cuts(bt_recompute *r, int level)
     return BT_OK;
 }
 
-/* ---- what is searched for ---- */
+/* ---- searches ---- */
 
 typedef struct goal {
-    size_t bytes; /* at most; SIZE_MAX: as few as can be */
+    size_t bytes; /* at most; SIZE_MAX: as few as possible */
     double extra; /* at most */
 } goal;
 
-/* How much is computed again for each of some numbers of bytes, summed up: 2 where that many are not enough. */
+/* The extra work summed over a range of budgets; a budget that cannot be met counts as 2. */
 static double area_under(const bt_recompute *r, const bt_frontier *found)
 {
     double sum = 0;
@@ -401,7 +401,7 @@ static bt_status search(bt_recompute *r, const bt_remat_may *may, goal goal)
     const bool bytes = goal.bytes < SIZE_MAX;
     const bt_frontier_point *point =
         bytes ? bt_frontier_within(&found, goal.bytes) : bt_frontier_for(&found, goal.extra);
-    if (!point) /* the nearest to it */
+    if (!point) /* none fits: the nearest */
         point = &found.points[bytes ? found.count - 1 : 0];
     r->merit = bytes ? area_under(r, &found) : (double)point->most;
     bt_frontier_choice(point, r->remat, &r->choice);
@@ -430,8 +430,8 @@ static bt_status search_level(bt_recompute *r, int level)
     return any ? search(r, may, goal) : BT_OK;
 }
 
-/* Whatever no level has a policy for. Forward values, which are computed again from little, come first; the others are
- * computed from those. */
+/* Searches the values for which no level has a policy. Forward values come first, as they are cheap to recompute; the
+ * others are recomputed from them. */
 static bt_status search_budget(bt_recompute *r)
 {
     const bt_compile_options *options = r->c->options;
@@ -451,14 +451,14 @@ static bt_status search_budget(bt_recompute *r)
     return any ? search(r, may, (goal){options->budget, 0}) : BT_OK;
 }
 
-/* Work that saves no bytes at the worst moment is not done. */
+/* Drops nothing: extra work that does not lower the peak is pointless. */
 static bt_status drop_nothing(bt_recompute *r)
 {
     memset(r->choice.dropped, 0, (size_t)r->remat->gap_count);
     return bt_remat_follow(r->remat, &r->choice, r->region, &r->plan);
 }
 
-/* What ranks divide among them is not kept from the forward pass for what runs again. */
+/* Values gathered from other ranks are not kept after the forward pass for steps that run again. */
 static void drop_gathered(bt_recompute *r)
 {
     for (int64_t v = 0; v < r->given->value_count; v++)

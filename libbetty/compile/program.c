@@ -1,4 +1,4 @@
-/* compile/program.c: what has been compiled. */
+/* compile/program.c: compiled programs. */
 #include "compile/program.h"
 
 #include "compile/joined.h"
@@ -52,7 +52,7 @@ uint64_t bt_program_meetings(const bt_program *program)
             continue;
         const bool parts = ((const bt_collective_attr *)call->attr)->parts;
         hash = bt_collective_hash(hash, call->op, call->attr);
-        for (int i = 0; i < call->inputs; i++) { /* how much each rank has of an operand in parts the attributes say */
+        for (int i = 0; i < call->inputs; i++) { /* the attributes give each rank's part of a divided operand */
             const int64_t own[] = {call->in[i].dtype, parts ? 0 : bt_array_count(bt_view_array(&call->in[i]))};
             hash = bt_hash(hash, own, sizeof own);
         }

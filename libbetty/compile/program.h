@@ -1,5 +1,5 @@
-/* compile/program.h: a graph compiled: a list of kernel calls on buffers. It never changes and contains no addresses:
- * runtime/bind.h gives it these, once for each place that it runs in. */
+/* compile/program.h: a compiled graph: a list of kernel calls on buffers. It never changes and contains no addresses:
+ * runtime/bind.h supplies these, once for each place where it runs. */
 #ifndef BT_PROGRAM_H
 #define BT_PROGRAM_H
 
@@ -18,11 +18,10 @@ typedef struct bt_buffer {
     bt_home home;
     size_t bytes;
     bt_category category; /* activations or workspace */
-    const bt_node *node;  /* who computes it; of scratch: who needs it */
+    const bt_node *node;  /* the node that computes it, or that needs it as scratch */
     int64_t first, last;  /* steps that touch it; of a root: those of everything merged into it */
-    int64_t read, busy;   /* of these the last that does so by itself; up to which step collectives do, that are under
-                             way meanwhile (until); */
-    int64_t moving;       /* and moves */
+    int64_t read, busy;   /* the last step that touches it; up to which step collectives under way use it */
+    int64_t moving;       /* up to which step moves under way use it */
     int64_t root;         /* the buffer whose place it has; itself, unless merged */
     bt_var *var;          /* BT_HOME_VAR: the root variable, and the first byte there; else NULL and 0 */
     size_t start;
@@ -43,11 +42,11 @@ typedef struct bt_call_step {
     bt_operand *in, *out;
     int64_t scratch; /* buffer; -1: none */
     bool again;      /* its values have been computed before: compile/recompute.c */
-    int64_t until;   /* of a collective, and of a move: its operands and results are in use up to this step, before
-                      * which it must be done; others: 0 */
-    int64_t awaits;  /* so many of those that are under way for a while must be done before this step */
-    int64_t move;    /* of a move: which one of the program's, from 1 on; others: 0 */
-    int64_t meets;   /* so many moves have to be done before this step */
+    int64_t until;  /* of a collective or a move: it uses its operands and results up to this step, before which it must
+                       be done; others: 0 */
+    int64_t awaits; /* how many of the collectives under way must be done before this step */
+    int64_t move;   /* of a move: its number in the program, from 1 on; others: 0 */
+    int64_t meets;  /* how many moves must be done before this step */
     const bt_node *node;
 } bt_call_step;
 
@@ -89,27 +88,27 @@ typedef struct bt_program {
     bt_operand *results; /* of the graph's outputs */
     bt_tail *tails;
     int64_t tail_count;
-    const char *order;         /* the rule that the steps are ordered by; NULL: the pass was not wanted */
+    const char *order;         /* the rule that ordered the steps; NULL: the pass did not run */
     size_t most;               /* bytes at the peak, as that pass counts them: rows may need less */
-    int64_t again;             /* steps that run again; */
-    double extra;              /* their work, as a part of that of all others; */
-    size_t held;               /* and `most` without them; 0: none was looked for */
-    int64_t moves;             /* between the spaces; */
-    size_t moved[BT_SPACES];   /* bytes of these in a run, by where they come to */
+    int64_t again;             /* steps that run again */
+    double extra;              /* their work, as a fraction of that of all others */
+    size_t held;               /* `most` without them; 0: none were sought */
+    int64_t moves;             /* copies between the spaces */
+    size_t moved[BT_SPACES];   /* bytes that they copy in a run, by destination */
     bt_sharded_report sharded; /* with ranks: what they send each other */
-    double seconds[BT_PASSES]; /* what each pass took; 0: it was not wanted */
+    double seconds[BT_PASSES]; /* the time of each pass; 0: it did not run */
 } bt_program;
 
 void bt_program_free(bt_program *program);
 
-/* Whether what the operand shows is bound from outside before each run. */
+/* Whether the operand's memory is bound from outside before each run. */
 bool bt_program_outside(const bt_program *program, bt_operand at);
 
 bool bt_step_joins(const bt_call_step *step); /* its op is a collective */
 bt_space bt_operand_space(const bt_program *program, bt_operand at);
-/* What one run gathers from the ranks, including what it gathers again: calls, and elements of the whole. */
+/* How much one run gathers from the ranks, repeats included: calls, and elements of the whole values. */
 void bt_program_gathered(const bt_program *program, int64_t *gathers, int64_t *elements);
-/* Of all collectives of a run, in their order: ranks that meet at them have the same. */
+/* A hash of all collectives of a run, in order: the same on all ranks that take part in them. */
 uint64_t bt_program_meetings(const bt_program *program);
 
 void bt_program_describe(const bt_program *program, bt_text *text); /* one step a line */

@@ -1,14 +1,14 @@
-/* compile/recompute.c: steps that run again, so that what they compute need not be held. A step that runs again is the
- * same call on the same operands, so its values are the same to the bit; it has buffers and a prepared state of its
- * own. Each of the orders that plan/order.h knows is looked at: one that holds little leaves little to drop. */
+/* compile/recompute.c: steps that run again, so that their values need not be held. Such a step is the same call on the
+ * same operands, so its values are bitwise the same; it has its own buffers and prepared state. Each order that
+ * plan/order.h knows is tried, because an order that holds little leaves little to drop. */
 #include "compile/recompute.h"
 
 #include "compile/work.h"
 #include <string.h>
 
-#define SLACK 1.3 /* an order that holds more than so many times what the best one holds is not looked at */
+#define SLACK 1.3 /* an order that holds this many times more than the best one is not tried */
 
-typedef struct effort { /* of one search: simulations for each step and in all, and steps that are simulated, at most */
+typedef struct effort { /* limits of one search: simulations per step, simulations in all, steps simulated */
     int64_t each, most, steps;
 } effort;
 static const effort glance = {40, 16000, 100000000}, thorough = {700, 120000, 1500000000};
@@ -40,8 +40,8 @@ typedef struct work {
     best best;
     bt_known *known;
     bool searched;
-    bt_order_rule promising; /* where that is so: the order in which to search for long; */
-    double merit;            /* bt_recompute.merit of it */
+    bt_order_rule promising; /* if searched: the order to search thoroughly */
+    double merit;            /* its bt_recompute.merit */
 } work;
 
 static int level_of(const bt_compile_options *options, const bt_tag *tag)
@@ -96,7 +96,7 @@ static bt_status permute(const work *w, const int64_t *order, bt_region *region,
     return BT_OK;
 }
 
-/* Where there is a budget, the least work that fits comes first, else the fewest bytes. */
+/* If both plans fit the budget, less extra work is better; otherwise fewer bytes. */
 static bool better(const work *w, const bt_remat_plan *plan, double total)
 {
     const best *b = &w->best;
@@ -182,7 +182,7 @@ static bt_status find_orders(work *w, size_t *least)
     return BT_OK;
 }
 
-/* What is gathered of a variable that stays as it is, is gathered again at any time. */
+/* A gather of a variable that the program does not change can be repeated at any time. */
 static bool gathers_again(const work *w, const bt_call_step *step)
 {
     const bt_program *program = w->c->program;
@@ -202,7 +202,7 @@ static double cost_of(const work *w, const bt_call_step *step)
     return once ? -1 : bt_call_work(&step->call);
 }
 
-/* A short search in each order says in which one to search for long: in the same one whatever the budget is, so that a
+/* A short search in each order picks the one to search thoroughly. It is the same one whatever the budget, so that a
  * larger budget never needs more work. */
 static bt_status look_at_all(work *w)
 {
@@ -229,13 +229,13 @@ static bt_status look_at_all(work *w)
 typedef struct copying {
     bt_program *program;
     const bt_order_value *values;
-    int64_t *now; /* by buffer of before: where its value lies now */
-    bool *ran;    /* by step of before */
+    int64_t *now; /* by old buffer: where its value lies now */
+    bool *ran;    /* by old step */
     bt_call_step *steps;
     int64_t count;
 } copying;
 
-/* The step with its operands where they lie now. */
+/* Points the step's operands at where their values lie now. */
 static bt_status move_operands(const copying *k, bt_call_step *step)
 {
     bt_operand *in = bt_region_alloc(k->program->region, (size_t)(step->call.inputs + 1) * sizeof *in);
@@ -253,8 +253,8 @@ static int64_t buffer_like(bt_program *program, int64_t buffer)
     return bt_program_buffer(program, &like);
 }
 
-/* A step of its own that does the same as this one: its outputs are new buffers, which are read from now on; but what
- * is kept to the end lies where it was computed first. */
+/* Makes the step a copy with new output buffers, which later steps read. But a value that is kept to the end stays
+ * where it was first computed. */
 static bt_status again(copying *k, bt_call_step *step)
 {
     bt_operand *out = bt_region_alloc(k->program->region, (size_t)(step->call.outputs + 1) * sizeof *out);

@@ -1,9 +1,9 @@
-/* compile/rows.c: arithmetic on a few numbers, many steps as one call. What only these steps read needs no buffer: it
- * lies on the stack while the call runs. The arithmetic of an optimiser on many numbers is taken likewise, a strip of
- * them after the other.
+/* compile/rows.c: joins many steps of arithmetic on a few numbers into one call. A value that only these steps read
+ * needs no buffer: it lies on the stack during the call. An optimiser's arithmetic on many numbers is joined the same
+ * way, and run strip by strip.
  *
- * A step joins the batch before it if all that it waits for is done where that one stands. Which it may not leave
- * behind: whoever reads the old value of a variable that it computes. */
+ * A step joins the latest batch if everything that it waits for is done before that batch or within it. It must also
+ * stay behind the readers of the old value of a variable that it computes. */
 #include "compile/rows.h"
 
 #include "base/overlap.h"
@@ -19,19 +19,19 @@ enum {
     INPUTS = PARTS * BT_ROW_INPUTS,
     ROOM = 32768,
     STRIP = 256,      /* numbers */
-    DIVIDED = 1 << 17 /* operations that are worth several threads */
-};                    /* of one call; ROOM: bytes, less than a first cache */
-enum { ORDERS = 8 };  /* of derivatives; what is beyond them stays as it is */
+    DIVIDED = 1 << 17 /* operations; from here on several threads are worth it */
+};                    /* limits of one call; ROOM: bytes, less than an L1 cache */
+enum { ORDERS = 8 };  /* derivative orders that are gathered; steps of higher ones stay as they are */
 
 typedef struct place { /* bases: the room, then the outputs, then the inputs */
     uint16_t base, offset;
 } place;
 
-typedef struct part { /* a step of before */
+typedef struct part { /* one of the joined steps */
     bt_row_fn *row;
     int64_t n;
     place in[BT_ROW_INPUTS], out;
-    uint8_t along[BT_ROW_INPUTS + 1]; /* strips: bytes from one number to the next, of each input, of the output */
+    uint8_t along[BT_ROW_INPUTS + 1]; /* strips: bytes from one number to the next, for each input and the output */
 } part;
 
 typedef struct rows {
@@ -62,7 +62,7 @@ static bt_status launch(const bt_call *call)
     return BT_OK;
 }
 
-/* Numbers from .. from + n - 1 of all parts; bases as in launch. */
+/* Runs all parts on the numbers from .. from + n - 1; bases as in launch. */
 static void run_strip(const rows *r, char *const *base, int64_t from, int64_t n)
 {
     const part *end = r->parts + r->joined.count;
@@ -109,19 +109,19 @@ static const bt_kernel_impl rows_kernel = {.op = &rows_op, .name = "rows", .laun
 typedef struct pass {
     bt_compilation *c;
     bt_program *program;
-    bool strips;        /* long steps are joined, not short ones */
-    int64_t *batch;     /* by step: the first step of its batch, where all of it stands; itself, if it is alone */
-    int64_t *size;      /* by first step: how many there are */
+    bool strips;        /* long steps are joined instead of short ones */
+    int64_t *batch;     /* by step: the first step of its batch, in whose place the batch runs; itself if alone */
+    int64_t *size;      /* by first step: the size of the batch */
     int64_t *room;      /* by first step: bytes of all its values */
     int64_t *next;      /* by step: the next one of its batch; -1: none */
     int64_t *last;      /* by first step: the last one of the batch */
-    int64_t *made;      /* by buffer: where it is computed; -1: it is there from the start */
-    int64_t *seen;      /* by buffer: where the last step stands that reads it; -1: none */
-    int64_t *users;     /* by buffer: how often steps outside of its batch read it, or an assign or a result does */
-    int64_t *assigns;   /* by buffer: the first assign that takes it; -1: none */
-    int64_t *others;    /* by assign: the next one that takes the same value */
+    int64_t *made;      /* by buffer: the place where it is computed; -1: there from the start */
+    int64_t *seen;      /* by buffer: the place of its last reader; -1: none */
+    int64_t *users;     /* by buffer: how many reads come from outside its batch, assigns and results included */
+    int64_t *assigns;   /* by buffer: the first assign of it; -1: none */
+    int64_t *others;    /* by assign: the next assign of the same buffer */
     place *where;       /* by buffer of the batch in hand */
-    bt_overlaps leaves; /* what is read of variables: items are buffers */
+    bt_overlaps leaves; /* windows of variables that are read; items are buffers */
 } pass;
 
 static bool is_short(const bt_call_step *step)
@@ -130,7 +130,7 @@ static bool is_short(const bt_call_step *step)
            !(bt_op_flags(step->call.op) & BT_OP_EFFECT);
 }
 
-/* A number for each of the output's, or one for all. */
+/* Whether the input has one number for each number of the output, or one for all. */
 static bool goes_along(const bt_call_step *step, int i)
 {
     const bt_view *view = &step->call.in[i];
@@ -152,7 +152,7 @@ static bool belongs(const pass *p, const bt_call_step *step) { return p->strips 
 
 static int64_t later(int64_t a, int64_t b) { return a > b ? a : b; }
 
-/* Where the last one stands of those that the step has to wait for. */
+/* The place of the last step that this one must wait for. */
 static int64_t ready(pass *p, int64_t s)
 {
     const bt_call_step *step = &p->program->steps[s];
@@ -183,7 +183,7 @@ static bool has_place(const pass *p, int64_t batch, int64_t s)
            (!p->strips || steps[batch].call.n == steps[s].call.n);
 }
 
-/* Whether the batch makes, strip by strip, what all numbers of the step need one of. */
+/* Whether the batch makes, strip by strip, a value of which the step needs one number for all of its own. */
 static bool waits_for_one(const pass *p, int64_t batch, int64_t s)
 {
     const bt_call_step *step = &p->program->steps[s];
@@ -212,8 +212,8 @@ static void stand(pass *p, int64_t s, int64_t at)
         p->made[step->out[o].buffer] = at;
 }
 
-/* The latest batch of as many derivatives takes in what it can: a forward value that derivatives read is known as such
- * by who computes it, and by who reads it. */
+/* Steps join the latest batch of the same derivative order if possible. Mixing orders would hide which forward values
+ * derivatives read. */
 static void gather(pass *p)
 {
     const bt_call_step *steps = p->program->steps;
@@ -221,7 +221,7 @@ static void gather(pass *p)
     for (int order = 0; order < ORDERS; order++)
         open[order] = -1;
     for (int64_t s = 0; s < p->program->step_count; s++) {
-        /* Long rows of one length are gathered beside those of others. */
+        /* Long rows of different lengths are gathered separately. */
         int order = p->strips ? (int)(steps[s].call.n % ORDERS) : steps[s].node->tag.order;
         if (!belongs(p, &steps[s]) || order >= ORDERS) {
             stand(p, s, s);
@@ -235,20 +235,20 @@ static void gather(pass *p)
 
 /* ---- one call of them ---- */
 
-typedef struct draft { /* of a call */
+typedef struct draft { /* of one call */
     const pass *p;
     int64_t at; /* its first step */
     int inputs, outputs;
     bt_operand in[INPUTS], out[PARTS];
     bt_view in_view[INPUTS], out_view[PARTS];
-    int64_t reader[INPUTS]; /* the last part that reads it, */
-    bool over[INPUTS];      /* and whether that may write over it */
-    bool shared[INPUTS];    /* one number that all numbers of a part need: nobody may write over it */
+    int64_t reader[INPUTS]; /* the last part that reads it */
+    bool over[INPUTS];      /* whether that part may overwrite it */
+    bool shared[INPUTS];    /* a single number that a whole part reads: must not be overwritten */
     int64_t writer[PARTS];
     part parts[PARTS];
 } draft;
 
-/* Where the values of the batch lie: those that others read, too, are outputs. */
+/* Places the values of the batch. Those read outside it are outputs. */
 static void lay_out(draft *d)
 {
     const pass *p = d->p;
@@ -269,7 +269,7 @@ static void lay_out(draft *d)
     }
 }
 
-/* The number of the call's input that part k's input i is. */
+/* The index, among the call's inputs, of the step's input i. */
 static int input_of(draft *d, const bt_call_step *step, int i)
 {
     int known = 0;
@@ -363,7 +363,7 @@ static bt_status join(const pass *p, draft *d, int64_t at, bt_call_step *step)
     return step_of(d, k, flops, step);
 }
 
-/* The steps that there are now; those that are parts of others have no state of their own. */
+/* Replaces the steps by the joined ones and releases the state of those that became parts. */
 static bt_status replace(pass *p)
 {
     bt_program *program = p->program;
@@ -390,7 +390,7 @@ static bt_status replace(pass *p)
 
 /* ---- the pass ---- */
 
-/* Who is read from outside: what is assigned, results; and which variables are read. */
+/* Notes which buffers are assigned or are results, and which variables are read. */
 static bt_status note(pass *p)
 {
     const bt_program *program = p->program;

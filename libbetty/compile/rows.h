@@ -1,4 +1,4 @@
-/* compile/rows.h: arithmetic on a few numbers, many steps as one call: a list of row functions. */
+/* compile/rows.h: many steps of arithmetic on a few numbers as one call: a list of row functions. */
 #ifndef BT_ROWS_H
 #define BT_ROWS_H
 

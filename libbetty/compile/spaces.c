@@ -1,11 +1,10 @@
-/* compile/spaces.c: copies out to the host's memory, and back. Kernels work on the device's memory only, so what lies
- * in the host's is copied back before it is read, and what is assigned there is computed on the device and copied out.
- * A forward value of a level that offloads goes out once it has been computed, and is away between two of its readers
- * where there is time for it, and where fewer bytes are on the device for that: plan/away.h.
+/* compile/spaces.c: copies values out to host memory and back. Kernels work on device memory only. A value in host
+ * memory is copied back before it is read; a value assigned there is computed on the device and copied out. A forward
+ * value of a level that offloads goes out once it has been computed. It is away between two of its readers if there is
+ * time and if this lowers the bytes on the device: plan/away.h.
  *
- * A copy is under way while other steps run: out of the device up to `ahead` steps behind who computed the value, or
- * until the next one goes out; back from `ahead` steps before its first reader on. Copies are made one after the other.
- */
+ * A copy is under way while other steps run. A copy out lasts until `ahead` steps after the value was computed, or
+ * until the next copy out. A copy back begins `ahead` steps before its first reader. Copies run one after the other. */
 #include "compile/spaces.h"
 
 #include "base/overlap.h"
@@ -15,7 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { SMALL = 1000 }; /* of what is alive at the worst moment, a value of fewer bytes than one part in so many stays */
+enum { SMALL = 1000 }; /* a value smaller than this fraction (1/SMALL) of the peak stays */
 
 /* ---- the kernels ---- */
 
@@ -38,7 +37,7 @@ bt_space bt_move_to(const bt_call *call) { return call->op == &ops[BT_SPACE_HOST
 
 /* ---- which values are away, and when ---- */
 
-typedef struct move { /* a copy that is to be made just before a step of the program */
+typedef struct move { /* a copy to insert just before a step of the program */
     int64_t before, number;
     bt_call_step step;
 } move;
@@ -47,22 +46,22 @@ typedef struct pass {
     bt_compilation *c;
     bt_program *program;
     bt_region *region;
-    int64_t count, ahead; /* steps of before */
-    int64_t buffers;      /* of before */
-    int64_t *made;        /* by buffer: the step after which it is there; -1: it is from the beginning, or nobody's */
-    bool *kept;           /* by buffer: an assign or a result looks at it, at the end */
-    int64_t *first;       /* by buffer: where its readers begin in `readers` */
+    int64_t count, ahead; /* count: steps before the pass */
+    int64_t buffers;      /* buffers before the pass */
+    int64_t *made;        /* by buffer: the step after which it is there; -1: from the beginning, or never */
+    bool *kept;           /* by buffer: an assign or a result reads it at the end */
+    int64_t *first;       /* by buffer: the index of its first reader in `readers` */
     int64_t *readers;     /* steps, ascending; `count`: at the end */
     bool *away;           /* by reader: the value is away before it */
-    bt_overlaps fetched;  /* what is copied back of variables: items are places, before which steps */
-    int64_t *stowed;      /* by assign: before which step its value goes out */
+    bt_overlaps fetched;  /* windows of variables that are copied back; items: before which step */
+    int64_t *stowed;      /* by assign: the step before which its value goes out */
     move *moves;
     int64_t move_count, move_capacity;
 } pass;
 
 static bool is_stowed(const bt_assign *assign) { return bt_var_space(assign->var) == BT_SPACE_HOST; }
 
-/* A step that copies so many bytes. */
+/* Adds a step that copies the buffer `from` to the buffer `into`. */
 static bt_status add_move(pass *p, bt_space to, int64_t before, const bt_node *node, int64_t from, int64_t into)
 {
     bt_program *program = p->program;
@@ -87,7 +86,7 @@ static bt_status add_move(pass *p, bt_space to, int64_t before, const bt_node *n
     return BT_OK;
 }
 
-/* Readers from the k-th of the buffer on, up to `end`, read another one. */
+/* Makes the buffer's readers k .. end - 1 read the buffer `to`. */
 static void redirect(const pass *p, int64_t buffer, int64_t k, int64_t end, int64_t to)
 {
     for (; k < end; k++) {
@@ -106,7 +105,7 @@ static void redirect(const pass *p, int64_t buffer, int64_t k, int64_t end, int6
     }
 }
 
-/* Its readers from the k-th on, up to `end`, read a copy of what lies in the host's buffer `host`. */
+/* Makes the buffer's readers k .. end - 1 read a new copy of the buffer `host`, which lies in host memory. */
 static bt_status bring_back(pass *p, int64_t buffer, int64_t host, int64_t k, int64_t end)
 {
     const bt_buffer *from = &p->program->buffers[buffer];
@@ -124,7 +123,8 @@ static bt_status bring_back(pass *p, int64_t buffer, int64_t host, int64_t k, in
     return add_move(p, BT_SPACE_DEVICE, before, like.node, host, back);
 }
 
-/* From when on it can be away before its k-th reader: what goes out is gone `ahead` steps after it was made. */
+/* The first step at which the value can be away before its reader k. A value that goes out is gone `ahead` steps after
+ * it was made. */
 static int64_t gone_from(const pass *p, int64_t buffer, int64_t k)
 {
     const int64_t since = k > p->first[buffer] ? p->readers[k - 1] + 1 : 0;
@@ -137,7 +137,7 @@ static bool can_be_away(const pass *p, int64_t buffer, int64_t k)
     return p->readers[k] - p->ahead > gone_from(p, buffer, k);
 }
 
-/* Each time that it is away it comes back for the reader that ends that, and those that follow. */
+/* After each absence the value comes back for the reader that ends it and for those that follow. */
 static bt_status come_back(pass *p, int64_t buffer, int64_t host)
 {
     const int64_t first = p->first[buffer], end = p->first[buffer + 1];
@@ -172,7 +172,7 @@ static bool may_go(const pass *p, int64_t b)
     return false;
 }
 
-/* Bytes of the arena at each step, whatever will be written over what. */
+/* The arena's bytes at each step, as if nothing were overwritten. */
 static void weigh(const pass *p, size_t *there)
 {
     const bt_program *program = p->program;
@@ -190,11 +190,11 @@ static void weigh(const pass *p, size_t *there)
 
 typedef struct absences {
     bt_absence *list;
-    int64_t *reader; /* of each: the one that ends it */
+    int64_t *reader; /* of each: the reader that ends it */
     int64_t count;
 } absences;
 
-/* What is in the host's memory stays there whenever it can; forward values may go. */
+/* A value in host memory is away whenever it can be; forward values may be. */
 static void list_absences(const pass *p, absences *all)
 {
     for (int64_t b = 0; b < p->buffers; b++) {
@@ -254,9 +254,9 @@ static bt_status visit(pass *p, int64_t b)
     return come_back(p, b, host);
 }
 
-/* ---- what is assigned to variables of the host's ---- */
+/* ---- assigns to variables in host memory ---- */
 
-/* A value that is no dense buffer of its own is copied into one. */
+/* Copies a value that is not a dense buffer of its own into one. */
 static bt_status make_dense(pass *p, const bt_assign *assign)
 {
     bt_look *look = &p->c->looks[assign->value->id];
@@ -275,8 +275,8 @@ static bt_status make_dense(pass *p, const bt_assign *assign)
     return BT_OK;
 }
 
-/* Behind who computes it, but a program reads every variable as it was at entry: behind the copies back, too; and
- * behind what was assigned there before. */
+/* Copies the assigned value out, once it has been computed. A program reads every variable as it was at entry, so the
+ * copy also follows the copies back of that variable, and earlier assigns to the same bytes. */
 static bt_status stow(pass *p, int64_t i)
 {
     const bt_assign *assign = &p->program->graph->assigns[i];
@@ -301,7 +301,7 @@ static bt_status stow(pass *p, int64_t i)
 
 /* ---- the program's new steps ---- */
 
-/* Of one place, what comes back goes first. */
+/* Before the same step, copies back go first. */
 static int in_order(const void *a, const void *b)
 {
     const move *x = a, *y = b;
@@ -313,7 +313,7 @@ static int in_order(const void *a, const void *b)
     return x->number < y->number ? -1 : x->number > y->number;
 }
 
-/* Until when each move may be under way. at: by step of before, and one more, the place of the first move before it. */
+/* Finds how long each move may be under way. at: by old step, and one more, the place of the first move before it. */
 static void find_ends(const pass *p, const int64_t *at, int64_t *reader)
 {
     bt_program *program = p->program;
@@ -381,7 +381,7 @@ static void use(const pass *p, int64_t *last, int64_t buffer, int64_t step, bool
         p->readers[p->first[buffer]++] = step;
 }
 
-/* Who reads what: counted first, then listed. */
+/* Counts or lists the readers of each buffer. */
 static void use_all(const pass *p, int64_t *last, bool count)
 {
     const bt_graph *graph = p->program->graph;
@@ -411,7 +411,7 @@ static bt_status list_readers(pass *p)
     p->readers = bt_region_alloc(p->region, (size_t)(p->first[buffers] + 1) * sizeof *p->readers);
     if (!p->readers)
         return BT_ERROR_MEMORY;
-    use_all(p, last, false); /* each beginning has become the next one's */
+    use_all(p, last, false); /* each entry of `first` has advanced to the next one's */
     memmove(p->first + 1, p->first, buffers * sizeof *p->first);
     p->first[0] = 0;
     return bt_overlaps_new(&p->fetched, p->first[buffers]);

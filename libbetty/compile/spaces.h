@@ -7,9 +7,9 @@
 bool bt_is_move(const bt_call *call);
 bt_space bt_move_to(const bt_call *call); /* the space that the move copies into */
 
-/* Checks a program with moves: kernels read and write values of the device's space only, a move goes from one space to
- * the other, and while one is under way nobody writes what it reads or touches what it writes. BT_ERROR_INTERNAL names
- * the step that does. */
+/* Checks a program with moves: kernels read and write only values in device memory; a move goes from one space to the
+ * other; and while a move is under way, nobody overwrites its source or touches its target. Otherwise BT_ERROR_INTERNAL
+ * names the step. */
 bt_status bt_spaces_verify(const bt_program *program);
 
 #endif

@@ -1,5 +1,5 @@
-/* compile/spaces_verify.c: whether a program with moves does what spaces.h promises. It looks at the finished program
- * only, and at every step that a move is under way. */
+/* compile/spaces_verify.c: checks that a program with moves does what spaces.h promises. It looks only at the finished
+ * program, and at every step while a move is under way. */
 #include "compile/compile_inside.h"
 #include "compile/spaces.h"
 
@@ -10,7 +10,7 @@ static bt_status wrong(const bt_program *program, int64_t s, const char *what)
                    step->node->tag.path, what);
 }
 
-/* Whether two buffers have bytes in common, wherever the phase will place them. */
+/* Whether two buffers share bytes, wherever the phase will place them. */
 static bool share(const bt_program *program, int64_t a, int64_t b)
 {
     const int64_t root = program->buffers[a].root, other = program->buffers[b].root;
@@ -36,7 +36,7 @@ static bt_status check_call(const bt_program *program, int64_t s)
     return BT_OK;
 }
 
-/* While the move m is under way, before step s has run. Other moves come after it, or before it. */
+/* Checks step s, which runs while the move m is under way. Moves run one after the other, so other moves are fine. */
 static bt_status check_meanwhile(const bt_program *program, int64_t m, int64_t s)
 {
     const bt_call_step *move = &program->steps[m], *step = &program->steps[s];
@@ -52,7 +52,7 @@ static bt_status check_meanwhile(const bt_program *program, int64_t m, int64_t s
     return BT_OK;
 }
 
-/* That both have their places for as long as it takes, and that there is something to copy. */
+/* Checks that source and target keep their places while the move lasts, and that there is something to copy. */
 static bt_status check_ends(const bt_program *program, int64_t m)
 {
     const bt_call_step *move = &program->steps[m];

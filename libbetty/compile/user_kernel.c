@@ -1,4 +1,4 @@
-/* compile/user_kernel.c: kernels of a user's bt_op, seen as kernels of a backend. Each says for which device it is. */
+/* compile/user_kernel.c: presents the kernels of a user's bt_op as kernels of a backend, one adapter per device. */
 #include "compile/compile_inside.h"
 
 #include <string.h>

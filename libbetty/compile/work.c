@@ -1,4 +1,4 @@
-/* compile/work.c: operations and bytes of a call; the threads that they are worth. */
+/* compile/work.c: operations and bytes of a call, and how many threads these are worth. */
 #include "compile/work.h"
 
 #include "compile/joined.h"

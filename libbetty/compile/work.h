@@ -4,11 +4,10 @@
 
 #include "compile/kernels.h"
 
-double
-bt_call_flops(const bt_call *call); /* as its op counts them; of an op that does not: the elements of its output */
-double bt_call_bytes(const bt_call *call); /* that it reads and writes; a repeated element is read once */
+double bt_call_flops(const bt_call *call); /* as the op counts them; if it does not, the elements of its output */
+double bt_call_bytes(const bt_call *call); /* read and written; a repeated element counts once */
 
-/* The work for which a thread is worth waking: some 60 microseconds, in operations on numbers; a byte that is read or
+/* The work for which waking a thread is worth it: some 60 microseconds, in operations on numbers. A byte read or
  * written counts as BT_WORK_OF_A_BYTE of them. */
 #define BT_WORK_OF_A_THREAD ((double)(1 << 22))
 #define BT_WORK_OF_A_BYTE   4.0

@@ -1,4 +1,5 @@
-/* nn/adopt.c: from a declared tree to storage: the list of parameters in order of declaration, blocks, first values. */
+/* nn/adopt.c: from a declared tree to storage: lists the parameters in order of declaration, makes blocks and initial
+ * values. */
 #include "nn/module.h"
 
 #include "runtime/store.h"
@@ -30,7 +31,7 @@ static bt_status tell_mistake(const bt_module *module, bt_status status, const c
     return status;
 }
 
-/* Depth first: the module's mistake, then those of its children; and how many parameters and buffers there are. */
+/* Depth first: reports the module's mistake, then those of its children; counts parameters and buffers. */
 static bt_status check_tree(const bt_module *module, int64_t *params, int64_t *buffers)
 {
     if (module->status != BT_OK)
@@ -94,7 +95,7 @@ bt_status bt_module_list(bt_module *root)
     return BT_OK;
 }
 
-/* A block for `slates`; their windows become their variables. */
+/* Makes a block for `slates`; its windows become their variables. */
 static bt_status make_block(bt_block *block, bt_category category, const char *owner, const char *name, bt_dtype dtype,
                             bt_slate *const *slates, const int64_t *order, int64_t count)
 {
@@ -130,7 +131,7 @@ static void drop_blocks(bt_module *root)
     root->param_block = root->buffer_block = (bt_block){0};
 }
 
-/* The stream is named by owner and path, so a value does not depend on what else was declared, nor on the order. */
+/* The random stream is named by owner and path, so a value does not depend on other declarations or their order. */
 static bt_status fill(bt_slate *const *slates, int64_t count, const char *owner, uint64_t seed)
 {
     for (int64_t i = 0; i < count; i++) {

@@ -1,4 +1,4 @@
-/* nn/attention.c: attention of several heads, with the projections before and behind it. */
+/* nn/attention.c: multi-head attention with its input and output projections. */
 #include "nn/module.h"
 
 #include "graph/graph.h"
@@ -13,7 +13,7 @@ bt_nn_attention_options bt_nn_attention_defaults(void) { return (bt_nn_attention
 
 static int64_t inner_of(const attention_options *own) { return own->heads * own->options.head_width; }
 
-/* x projected by the rows from .. to - 1 (in units of all heads' numbers) of the weight and the bias. */
+/* Projects x by the rows from .. to - 1 of the weight and bias, in units of heads x head width. */
 static bt_tensor *project(bt_module *self, bt_tensor *x, int64_t from, int64_t to)
 {
     const attention_options *own = self->data;
@@ -25,7 +25,7 @@ static bt_tensor *project(bt_module *self, bt_tensor *x, int64_t from, int64_t t
     return bt_linear(x, bt_param(self, "%s", names[from]), bias, false);
 }
 
-/* Part `which` of projections [n, tokens, parts x heads x width], as [n, heads, tokens, width]: a look at them. */
+/* Part `which` of projections [n, tokens, parts x heads x width], as a view [n, heads, tokens, width]. */
 static bt_tensor *heads_of(const attention_options *own, bt_tensor *all, int64_t which)
 {
     int64_t inner = inner_of(own);
@@ -35,7 +35,7 @@ static bt_tensor *heads_of(const attention_options *own, bt_tensor *all, int64_t
     return bt_permute(bt_reshape(part, all->dims[0], all->dims[1], own->heads, own->options.head_width), 0, 2, 1, 3);
 }
 
-/* Queries, keys and values, by as few products as there can be. */
+/* Computes queries, keys and values with as few products as possible. */
 static void split(bt_module *self, bt_tensor *x, bt_tensor *source, bt_tensor **qkv)
 {
     const attention_options *own = self->data;

@@ -1,4 +1,4 @@
-/* nn/convnet.c: plain convolutional networks: the one of few-shot learning, and LeNet-5. */
+/* nn/convnet.c: plain convolutional networks: the ones of few-shot learning, and LeNet-5. */
 #include "nn/module.h"
 
 #include "graph/graph.h"

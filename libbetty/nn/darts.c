@@ -20,7 +20,7 @@ static bt_module *conv(int64_t in, int64_t out, int64_t window, int64_t stride, 
     return bt_nn_conv2d(in, out, window, &o);
 }
 
-/* Without scale and shift: the candidates' weights are to be comparable. */
+/* No scale and shift, so that the candidates' weights are comparable. */
 static bt_module *norm(int64_t channels)
 {
     bt_batch_norm_options o = bt_batch_norm_defaults();
@@ -33,7 +33,7 @@ static bt_module *relu_conv_norm(int64_t in, int64_t out, int64_t window, int64_
     return bt_nn_sequential(bt_nn_fn(bt_relu), conv(in, out, window, stride, 1, 1), norm(out));
 }
 
-/* ReLU, a convolution of each channel by itself, one of all channels at each pixel, normalisation. */
+/* ReLU, a depthwise convolution, a pointwise convolution, normalisation. */
 static bt_module *separable(int64_t channels, int64_t window, int64_t stride, int64_t dilation)
 {
     return bt_nn_sequential(bt_nn_fn(bt_relu), conv(channels, channels, window, stride, dilation, channels),
@@ -45,12 +45,12 @@ static bt_module *twice_separable(int64_t channels, int64_t window, int64_t stri
     return bt_nn_sequential(separable(channels, window, stride, 1), separable(channels, window, 1, 1));
 }
 
-/* Half of the map, from two grids that lie one pixel apart, half of the channels each. */
+/* Halves the map: two grids one pixel apart give half of the channels each. */
 static bt_tensor *halve_forward(bt_module *self, bt_tensor *const *in)
 {
     bt_tensor *x = bt_relu(in[0]);
     bt_tensor *even = bt_forward(bt_child(self, "even"), x);
-    /* the other grid begins one pixel further; beyond the edge there are zeros */
+    /* the other grid is shifted by one pixel; beyond the edge are zeros */
     int64_t rows = bt_dim(x, 1), columns = bt_dim(x, 2);
     bt_tensor *moved = bt_slice(bt_slice(x, 1, 1, BT_REST), 2, 1, BT_REST);
     moved = bt_pad_axis(bt_pad_axis(moved, 1, 0, rows), 2, 0, columns);
@@ -88,7 +88,7 @@ static bt_module *candidate(int op, int64_t channels, int64_t stride)
     }
 }
 
-/* ---- an edge: the candidates' sum, each with its weight; "none" adds nothing ---- */
+/* ---- an edge: the weighted sum of the candidates; "none" adds nothing ---- */
 
 static bt_tensor *edge_forward(bt_module *self, bt_tensor *const *in) /* x, weight [BT_NN_DARTS_OPS] */
 {
@@ -109,7 +109,7 @@ static bt_module *edge(int64_t channels, int64_t stride)
     return self;
 }
 
-/* ---- a cell: each node is the sum of its edges from the two inputs and all nodes before it ---- */
+/* ---- a cell: each node is the sum of its edges from the two inputs and all earlier nodes ---- */
 
 typedef struct cell_options {
     int64_t nodes;

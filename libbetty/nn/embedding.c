@@ -1,4 +1,4 @@
-/* nn/embedding.c: tables whose rows are looked up by number. */
+/* nn/embedding.c: tables whose rows are looked up by index. */
 #include "nn/module.h"
 
 #include "graph/graph.h"
@@ -10,8 +10,8 @@ typedef struct embedding_options {
 
 bt_embedding_options bt_embedding_defaults(void) { return (bt_embedding_options){.padding = -1}; }
 
-/* The padding row is read like any other, but as a constant: what else moves it, such as a head that shares the table,
- * still shows. */
+/* The padding row is read like any other, but as a constant. It can still change through other uses, such as a head
+ * that shares the table. */
 static bt_tensor *embedding_forward(bt_module *self, bt_tensor *const *in)
 {
     const embedding_options *own = self->data;

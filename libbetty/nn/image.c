@@ -31,7 +31,7 @@ static bool conv_is_possible(int64_t in, int64_t out, int64_t window, const bt_c
            o->groups >= 1 && in % o->groups == 0 && out % o->groups == 0;
 }
 
-/* PyTorch's kaiming_uniform with a = sqrt(5): 1/sqrt(fan) is the bound of weight and bias alike. */
+/* PyTorch's kaiming_uniform with a = sqrt(5): weight and bias are both bounded by 1/sqrt(fan). */
 bt_module *(bt_nn_conv2d)(int64_t in, int64_t out, int64_t window, const bt_conv2d_options *options)
 {
     conv_options own = {in, options ? *options : bt_conv2d_defaults()};

@@ -1,4 +1,4 @@
-/* nn/initializer.c: first values of parameters and buffers. */
+/* nn/initializer.c: initial values of parameters and buffers. */
 #include "nn/module.h"
 
 #include <math.h>
@@ -12,7 +12,7 @@ bt_init bt_init_normal(double mean, double deviation)
 
 bt_init bt_init_uniform(double low, double high) { return (bt_init){.kind = BT_INIT_UNIFORM, .a = low, .b = high}; }
 
-static double fan_deviation(int64_t fan) { return fan < 1 ? NAN : sqrt(2 / (double)fan); } /* NAN: told when adopted */
+static double fan_deviation(int64_t fan) { return fan < 1 ? NAN : sqrt(2 / (double)fan); } /* NAN: rejected later */
 
 static bt_init even(double deviation) { return bt_init_uniform(-sqrt(3) * deviation, sqrt(3) * deviation); }
 
@@ -69,7 +69,7 @@ bt_status bt_init_check(const bt_init *init, bt_array shape)
     return bt_fail(BT_ERROR_ARGUMENT, "unknown kind of initial values (%d)", (int)init->kind);
 }
 
-/* Box and Muller's transform of two uniform numbers; 1 - u is never 0. */
+/* The Box-Muller transform of two uniform numbers; 1 - u is never 0. */
 static double normal(uint64_t seed, uint64_t stream, uint64_t element)
 {
     double u = bt_host_uniform(seed, stream, 2 * element), v = bt_host_uniform(seed, stream, 2 * element + 1);

@@ -1,4 +1,4 @@
-/* nn/layers.c: the ready modules. */
+/* nn/layers.c: the basic ready-made modules. */
 #include "nn/module.h"
 
 #include "graph/graph.h"
@@ -36,7 +36,7 @@ typedef struct linear_options {
 
 bt_linear_options bt_linear_defaults(void) { return (bt_linear_options){.bias = true}; }
 
-/* x [..., in] to [..., out], within the module's path; relu(...) of it on demand, as one op. */
+/* Maps x [..., in] to [..., out], within the module's path; with `relu`, applies it in the same op. */
 static bt_tensor *linear_apply(bt_module *self, bt_tensor *x, bool relu)
 {
     const linear_options *options = self->data;
@@ -68,7 +68,7 @@ static bt_tensor *linear_forward(bt_module *self, bt_tensor *const *in)
     return linear_apply(self, bt_module_input("linear", in), false);
 }
 
-/* PyTorch's kaiming_uniform with a = sqrt(5): 1/sqrt(in) is the bound of weight and bias alike. */
+/* PyTorch's kaiming_uniform with a = sqrt(5): weight and bias are both bounded by 1/sqrt(in). */
 bt_module *(bt_nn_linear)(int64_t in, int64_t out, const bt_linear_options *options)
 {
     linear_options own = {in, out, options ? *options : bt_linear_defaults()};
@@ -150,7 +150,7 @@ bt_module *(bt_nn_sequential)(bt_module *const *modules)
 {
     bt_module *module = bt_module_new(sequential_forward);
     for (int i = 0; modules && modules[i]; i++)
-        bt_module_add(module, modules[i], "%d", i); /* frees it if there is no module to add it to */
+        bt_module_add(module, modules[i], "%d", i); /* frees it if `module` is NULL */
     return module;
 }
 

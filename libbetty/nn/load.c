@@ -1,4 +1,4 @@
-/* nn/load.c: parameters and buffers from a safetensors file, by name. */
+/* nn/load.c: loads parameters and buffers from a safetensors file, by name. */
 #include "nn/module.h"
 
 #include "io/safetensors.h"
@@ -9,7 +9,8 @@
 
 /* ---- values ---- */
 
-/* Axis k of ours is axis axes[k] of the file's; false: it is the same. PyTorch has a convolution's channels first. */
+/* Whether the file's axes are in another order: our axis k is its axis axes[k]. PyTorch puts a convolution's channels
+ * first. */
 static bool turned(const bt_slate *slate, const bt_destination *place, bt_layout layout, int axes[BT_MAX_RANK])
 {
     int rank = slate->shape.rank;
@@ -38,7 +39,7 @@ static void copy_turned(bt_array to, bt_array from, const int axes[BT_MAX_RANK])
     }
 }
 
-/* What training could only pass on. */
+/* Rejects NaN and infinite values, which training would only spread. */
 static bt_status check_finite(const char *name, bt_array values)
 {
     const int64_t count = bt_array_count(values);
@@ -107,8 +108,8 @@ static bt_status fill(const bt_slate *slate, const bt_stored *stored, const bt_d
 typedef struct loading {
     bt_module *module;
     const bt_load_options *options;
-    unsigned char *filled; /* parameters, then buffers: a bit for each part that has been found */
-    unsigned char *parts;  /* how many parts each has in the file, once one has been found */
+    unsigned char *filled; /* parameters, then buffers: a bit for each part found */
+    unsigned char *parts;  /* the number of parts of each in the file, once one is found */
     int64_t unused_count;
     bt_text unused;
 } loading;
@@ -122,7 +123,7 @@ static int64_t total_of(const loading *l) { return l->module->param_count + l->m
 
 static bool is_whole(const loading *l, int64_t i) { return l->parts[i] && l->filled[i] + 1 == 1 << l->parts[i]; }
 
-/* Of a published model nothing is passed over unasked: it would be another one. */
+/* Refuses an array of a published model that has no place here: without it, it would be a different model. */
 static bt_status refuse(bt_layout layout, const bt_stored *stored)
 {
     bt_destination by_table;
@@ -163,7 +164,7 @@ static bt_status take(loading *l, const bt_stored *stored)
     return pass_over(l, stored, place.name);
 }
 
-/* What is missing, and as far as a table tells, what a file calls it. */
+/* Names what is missing and, if a table knows it, its name in a file. */
 static void name_missing(const loading *l, int64_t i, bt_text *list)
 {
     char theirs[BT_MOST_NAME];

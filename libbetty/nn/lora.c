@@ -1,4 +1,4 @@
-/* nn/lora.c: a trained product of two narrow matrices beside a linear layer that stays as it is (Hu et al. 2022). */
+/* nn/lora.c: a trained product of two narrow matrices beside a frozen linear layer (Hu et al. 2022). */
 #include "nn/module.h"
 
 #include "graph/graph.h"
@@ -16,7 +16,7 @@ static bt_tensor *lora_forward(bt_module *self, bt_tensor *const *in)
     return bt_add(base, bt_mul(own->scale, change));
 }
 
-/* They are buffers from now on: no optimiser moves them, and none keeps a state for them. */
+/* Turns the parameters into buffers: no optimiser moves them or keeps state for them. */
 static void freeze(bt_module *module)
 {
     for (int64_t i = 0; i < module->slate_count; i++)
@@ -44,7 +44,7 @@ bt_module *bt_nn_lora(bt_module *linear, int64_t rank, double alpha)
     int64_t out = fits ? weight->shape.dims[0] : 0, in = fits ? weight->shape.dims[1] : 0;
     if (fits)
         freeze(linear);
-    bt_module_add(module, linear, "base_layer"); /* also where it is of no use: so it is freed */
+    bt_module_add(module, linear, "base_layer"); /* even on a mistake, so that it is freed */
     if (!fits)
         return module;
     bt_module *down = bt_nn_linear(in, rank, &(bt_linear_options){.bias = false});

@@ -1,4 +1,4 @@
-/* nn/module.c: building the tree of modules. Mistakes are kept in the tree and surface when it is listed. */
+/* nn/module.c: builds the tree of modules. Mistakes are kept in the tree and reported when it is listed. */
 #include "nn/module.h"
 
 #include <string.h>
@@ -40,7 +40,7 @@ static void unlink_from_parent(bt_module *module)
     bt_module *parent = module->parent;
     if (!parent)
         return;
-    int64_t i = parent->child_count - 1; /* the last one mostly goes first */
+    int64_t i = parent->child_count - 1; /* the last one usually goes first */
     while (parent->children[i] != module)
         i--;
     for (parent->child_count--; i < parent->child_count; i++)
@@ -54,7 +54,7 @@ void bt_module_free(bt_module *module)
         return;
     unlink_from_parent(module);
     while (module->child_count)
-        bt_module_free(module->children[module->child_count - 1]); /* which takes itself off the list */
+        bt_module_free(module->children[module->child_count - 1]); /* it removes itself from the list */
     if (module->param_block.flat)
         bt_block_free(&module->param_block);
     if (module->buffer_block.flat)
@@ -90,7 +90,7 @@ bt_module *bt_module_root(bt_module *module)
     return module;
 }
 
-/* Notes what is wrong with a new name; the tree keeps the entry nevertheless, so that it is freed with it. */
+/* Notes what is wrong with a new name. The tree keeps the entry all the same, to free it later. */
 static void check_name(bt_module *module, const char *name, const char *what)
 {
     if (!*name || strchr(name, '.'))
@@ -148,7 +148,7 @@ void bt_module_add(bt_module *self, bt_module *child, const char *format, ...)
             child->name = name;
             child->parent = self;
             children[self->child_count++] = child;
-            return; /* the name has gone to the child */
+            return; /* the child owns the name now */
         }
     }
     bt_free(name);

@@ -1,5 +1,5 @@
-/* nn/named.c: children, parameters and buffers by their names. A map from the hashes of names says where to look; what
- * stands there must have the name. */
+/* nn/named.c: children, parameters and buffers by name. A map from hashes of names says where to look; the entry there
+ * must have that name. */
 #include "nn/module.h"
 
 #include <string.h>
@@ -21,7 +21,7 @@ bt_module *bt_module_child_named(const bt_module *module, const char *name, size
         return NULL;
     if (at % 2 == 0 && i < module->child_count && is(module->children[i]->name, name, length))
         return module->children[i];
-    for (i = 0; i < module->child_count; i++) /* two names of one hash, or a child has been taken off the list */
+    for (i = 0; i < module->child_count; i++) /* two names share a hash, or a child was removed */
         if (is(module->children[i]->name, name, length))
             return module->children[i];
     return NULL;

@@ -14,7 +14,7 @@ static void add_affine(bt_module *module, int64_t features)
     }
 }
 
-/* x, if its last axis has so many features and it has `rank` axes at least; else poison. */
+/* x, if its last axis has `features` features and it has at least `rank` axes; else poison. */
 static bt_tensor *checked(const char *what, bt_tensor *const *in, int64_t features, int rank)
 {
     bt_tensor *x = bt_module_input(what, in);
@@ -82,7 +82,7 @@ static int64_t groups_of(bt_module *self)
     return own ? own : all ? all : 1;
 }
 
-/* NULL, or poison: there are no such groups, or one value is all that a group has of a channel. */
+/* NULL; or poison, if the batch does not divide into the groups, or a group has a single value per channel. */
 static bt_tensor *unfit(const bt_tensor *x, int64_t channels, int64_t groups)
 {
     if (x->dims[0] % groups)
@@ -117,7 +117,7 @@ static bt_tensor *batch_norm_forward(bt_module *self, bt_tensor *const *in)
         return poison;
     bt_tensor *y = bt_batch_norm(x, groups, scale, shift, o->eps, &mean, &variance);
     if (o->statistics == BT_STATISTICS_RUNNING && !bt_poisoned(y)) {
-        if (groups > 1) { /* both in one, which ranks sum at once */
+        if (groups > 1) { /* both in one, so that ranks sum them at once */
             bt_tensor *means = bt_mean(bt_concat(1, mean, variance), 0);
             mean = bt_slice(means, 0, 0, own->channels);
             variance = bt_slice(means, 0, own->channels, BT_REST);
@@ -172,7 +172,7 @@ static bt_tensor *group_norm_forward(bt_module *self, bt_tensor *const *in)
     if (bt_poisoned(x))
         return x;
     int64_t sets = x->dims[0] * own->groups; /* a batch may be empty */
-    if (sets && bt_tensor_count(x) == sets)  /* normalised it would be 0, whatever it is */
+    if (sets && bt_tensor_count(x) == sets)  /* normalised, it would always be 0 */
         return bt_trace_poison(BT_ERROR_SHAPE, "group_norm: a single value per group has no variance; use larger "
                                                "groups, larger maps, or another norm");
     return bt_group_norm(x, own->groups, bt_param(self, "weight"), bt_param(self, "bias"), default_eps);

@@ -1,5 +1,5 @@
-/* nn/published.c: what published checkpoints of language models call the parameters of bt_nn_transformer. A row for
- * each array; a * is the same text on both sides: a layer's number, "weight" or "bias". */
+/* nn/published.c: the parameters of bt_nn_transformer under their names in published checkpoints of language models.
+ * One row per array; a * stands for the same text on both sides: a layer's number, "weight" or "bias". */
 #include "nn/renaming.h"
 
 #include <string.h>
@@ -7,7 +7,7 @@
 enum how { SAME, TURNED, QUERIES, KEYS, VALUES, PARTS = 3 }; /* the last three: parts of one parameter */
 
 typedef struct row {
-    const char *theirs, *ours; /* ours "": the array is not wanted here */
+    const char *theirs, *ours; /* ours "": the array is not used here */
     enum how how;
 } row;
 
@@ -24,11 +24,11 @@ static const row gpt2[] = {
     {"h.*.mlp.c_fc.*", "layers.*.linear1.*", TURNED},
     {"h.*.mlp.c_proj.*", "layers.*.linear2.*", TURNED},
     {"ln_f.*", "norm.*", SAME},
-    {"lm_head.weight", "", SAME}, /* the tokens' table once more */
+    {"lm_head.weight", "", SAME}, /* the token table again */
     {NULL, NULL, SAME},
 };
 
-/* BERT (Devlin et al. 2019), as in transformers' BertModel and what is built on it; older files say gamma and beta. */
+/* BERT (Devlin et al. 2019), as in transformers' BertModel and models built on it; older files say gamma and beta. */
 static const row bert[] = {
     {"embeddings.word_embeddings.weight", "wte.weight", SAME},
     {"embeddings.position_embeddings.weight", "wpe.weight", SAME},
@@ -52,13 +52,13 @@ static const row bert[] = {
     {"encoder.layer.*.output.LayerNorm.bias", "layers.*.norm2.bias", SAME},
     {"encoder.layer.*.output.LayerNorm.gamma", "layers.*.norm2.weight", SAME},
     {"encoder.layer.*.output.LayerNorm.beta", "layers.*.norm2.bias", SAME},
-    {"pooler.*", "", SAME}, /* of the tasks that it was trained by */
+    {"pooler.*", "", SAME}, /* heads of the pretraining tasks */
     {"cls.*", "", SAME},
     {NULL, NULL, SAME},
 };
 
 typedef struct table {
-    const char *prefix; /* of names where a file has the model inside of another */
+    const char *prefix; /* of names, if the file has the model inside another */
     const row *rows;
 } table;
 
@@ -79,7 +79,7 @@ bool bt_published(bt_layout layout) { return table_of(layout)->rows != none; }
 
 static int part_of(const row *at) { return at->how < QUERIES ? 0 : (int)at->how - QUERIES; }
 
-/* `to` as `from` is, if the text fits that pattern. */
+/* Fills the stars of `to` as `from` matches the text; false: it does not match. */
 static bool translated(const char *from, const char *to, const char *text, char result[BT_MOST_NAME])
 {
     bt_star stars[BT_MOST_STARS];

@@ -1,5 +1,5 @@
 /* nn/recurrent.c: LSTM (Hochreiter and Schmidhuber 1997, with the forget gate of Gers et al. 2000) and GRU (Cho et al.
- * 2014): cells, and layers that take sequences step by step. Formulas and order of the gates are PyTorch's. */
+ * 2014): cells, and layers that process sequences step by step. Formulas and gate order are PyTorch's. */
 #include "nn/module.h"
 
 #include "graph/graph.h"
@@ -10,11 +10,11 @@
 
 bt_recurrent_options bt_recurrent_defaults(void) { return (bt_recurrent_options){.layers = 1, .bias = true}; }
 
-typedef struct state { /* [n, hidden] each; memory: of an LSTM */
+typedef struct state { /* [n, hidden] each; memory: LSTM only */
     bt_tensor *hidden, *memory;
 } state;
 
-/* One step: `given` is what the input says of the gates, `weight` and `bias` are those of the state. */
+/* One step: `given` is the input's contribution to the gates; `weight` and `bias` are those of the state. */
 typedef state step_fn(bt_tensor *given, state before, bt_tensor *weight, bt_tensor *bias);
 
 typedef struct kind {
@@ -54,7 +54,7 @@ static state gru_step(bt_tensor *given, state before, bt_tensor *weight, bt_tens
 
 static const kind lstm = {"lstm", 4, true, lstm_step}, gru = {"gru", 3, false, gru_step};
 
-/* ---- what cells and layers share ---- */
+/* ---- shared by cells and layers ---- */
 
 typedef struct recurrent_options {
     const kind *kind;
@@ -152,13 +152,13 @@ static void suffix_of(char *text, size_t size, int64_t layer, bool reverse)
     snprintf(text, size, "_l%lld%s", (long long)layer, reverse ? "_reverse" : "");
 }
 
-/* Where the sequence goes on, the state after the step, else the one before. */
+/* The state after the step if the sequence goes on, else the one before. */
 static bt_tensor *going_on(bt_tensor *on, bt_tensor *after, bt_tensor *before)
 {
     return on ? bt_where(on, after, before) : after;
 }
 
-/* One layer in one direction: its hidden states, [n, steps, hidden]. */
+/* Runs one layer in one direction; returns its hidden states, [n, steps, hidden]. */
 static bt_tensor *walk(bt_module *self, bt_tensor *x, bt_tensor *lengths, int64_t layer, bool reverse)
 {
     const recurrent_options *own = self->data;

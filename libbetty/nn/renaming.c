@@ -1,4 +1,4 @@
-/* nn/renaming.c: what the arrays of a file are called here, by rules. */
+/* nn/renaming.c: maps the names of a file's arrays to names here, by rules. */
 #include "nn/renaming.h"
 
 #include <string.h>
@@ -30,7 +30,7 @@ bool bt_substitute(const char *pattern, size_t length, const bt_star *parts, int
     return true;
 }
 
-/* What `name` is called by the first rule that fits; "": it is left out. */
+/* Renames `name` by the first rule that fits; "": it is left out. */
 static bt_status renamed(const char *rules, const char *name, char to[BT_MOST_NAME])
 {
     const char *rule;

@@ -5,12 +5,12 @@
 #include "ops/ops.h"
 
 typedef struct net_options {
-    int64_t stages, blocks[4]; /* of each stage */
+    int64_t stages, blocks[4]; /* per stage */
 } net_options;
 
 /* ---- parts ---- */
 
-/* Without bias, He's initial values; a window of 1 or 3 that keeps the size of the map at stride 1. */
+/* No bias, He initialisation. A window of 1 or 3 keeps the map's size at stride 1. */
 static void add_conv(bt_module *self, const char *name, int64_t in, int64_t out, int64_t window, int64_t stride)
 {
     bt_conv2d_options o = bt_conv2d_defaults();
@@ -40,7 +40,7 @@ static void add_conv_norm(bt_module *self, int index, int64_t in, int64_t out, i
     bt_module_add(self, bt_nn_batch_norm(out), "bn%d", index);
 }
 
-/* Stages "STAGE1", "STAGE2", ... of blocks "0", "1", ..., all in turn. */
+/* Applies the stages, which `format` names with 1, 2, ..., one after the other. */
 static bt_tensor *stages(bt_module *self, const char *format, bt_tensor *x)
 {
     const net_options *own = self->data;
@@ -49,7 +49,7 @@ static bt_tensor *stages(bt_module *self, const char *format, bt_tensor *x)
     return x;
 }
 
-/* Whether there is such a network; if not, that is noted. */
+/* Whether there is such a network; notes a mistake if not. */
 static bool fits(bt_module *self, const char *what, bool known, int64_t depth, const char *depths, int64_t channels,
                  int64_t classes)
 {
@@ -62,7 +62,7 @@ static bool fits(bt_module *self, const char *what, bool known, int64_t depth, c
 
 /* ---- small images ---- */
 
-/* Every second pixel, and zeros for the channels that are new: the shortcut without parameters (He et al.'s A). */
+/* The shortcut without parameters (He et al.'s A): every second pixel, and zeros for new channels. */
 static bt_tensor *plain_shortcut(bt_tensor *x, int64_t channels)
 {
     int64_t in = bt_dim(x, -1);
@@ -113,7 +113,7 @@ bt_module *bt_nn_resnet_cifar(int64_t depth, int64_t channels, int64_t classes)
 /* ---- large images ---- */
 
 typedef struct block_options {
-    int convs; /* 2: two windows of 3; 3: a bottleneck, windows of 1, 3 and 1 */
+    int convs; /* 2: two of 3 x 3; 3: a bottleneck of 1 x 1, 3 x 3 and 1 x 1 */
     bool projects;
 } block_options;
 
@@ -178,7 +178,8 @@ bt_module *bt_nn_resnet(int64_t depth, int64_t channels, int64_t classes)
 
 /* ---- wide ---- */
 
-/* Normalisation and ReLU come before each convolution; where the sizes change, the shortcut begins after the first. */
+/* Normalisation and ReLU come before each convolution; if the sizes change, the shortcut starts after the first ReLU.
+ */
 static bt_tensor *wide_block_forward(bt_module *self, bt_tensor *const *in)
 {
     const block_options *own = self->data;

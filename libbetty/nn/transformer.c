@@ -1,5 +1,5 @@
-/* nn/transformer.c: layers of attention and of two linear maps, each added to what goes through (Vaswani et al. 2017),
- * between tables of tokens and places and a head. */
+/* nn/transformer.c: transformers (Vaswani et al. 2017): residual layers of attention and two linear maps, between token
+ * and position tables and a head. */
 #include "nn/module.h"
 
 #include "graph/graph.h"
@@ -34,7 +34,7 @@ static const bt_transformer_options *options_of(const bt_module *self)
 
 static bt_tensor *drop(const bt_transformer_options *o, bt_tensor *x) { return bt_dropout(x, o->dropout); }
 
-/* A part of a layer: the sum of x and what the part makes of it, normalised before or after. */
+/* A part of a layer: x plus the part's output, normalised before or after. */
 typedef bt_tensor *part_fn(bt_module *self, bt_tensor *x, bt_tensor *source, bt_tensor *mask);
 
 static bt_tensor *add_part(bt_module *self, const char *norm, part_fn *part, bt_tensor *x, bt_tensor *source,
@@ -90,7 +90,7 @@ static bool has_sizes(const bt_transformer_options *o)
            o->vocabulary >= 0 && (o->positions != BT_POSITIONS_LEARNED || o->length >= 1);
 }
 
-/* What the children do not say themselves. */
+/* Checks what the children do not check themselves. */
 static void check_options(bt_module *module, const char *name, const bt_transformer_options *o, bool whole)
 {
     if (!has_sizes(o) && whole)
@@ -173,7 +173,7 @@ static inputs inputs_of(const bt_transformer_options *o, bt_tensor *const *in)
     return all;
 }
 
-/* The sum of what the tables say of the tokens. */
+/* The sum of the tables' rows for the tokens. */
 static bt_tensor *embed(bt_module *self, const inputs *all)
 {
     const bt_transformer_options *o = options_of(self);
@@ -220,7 +220,7 @@ static bt_tensor *transformer_forward(bt_module *self, bt_tensor *const *in)
     return bt_linear(x, bt_param(self, o->tied ? "wte.weight" : "lm_head.weight"), NULL, false);
 }
 
-/* As in GPT-2 (Radford et al. 2019): deviations of 0.02, less for what is added to the sum that goes through. */
+/* As in GPT-2 (Radford et al. 2019): standard deviation 0.02, less for outputs added to the residual stream. */
 static void set_init(bt_module *self, const bt_transformer_options *o)
 {
     const bt_init usual = bt_init_normal(0, 0.02), zero = bt_init_constant(0);

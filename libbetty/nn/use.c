@@ -1,4 +1,4 @@
-/* nn/use.c: modules in a trace: finding parts by path, reading parameters, forward. */
+/* nn/use.c: modules in a trace: finds parts by path, reads parameters, runs forward. */
 #include "nn/module.h"
 
 #include "graph/graph.h"
@@ -7,7 +7,7 @@
 
 /* ---- finding ---- */
 
-/* Follows all names of a path but the last one, where `*path` then points; NULL if one is missing. */
+/* Follows a path up to its last name, to which `*path` then points; NULL if a name is missing. */
 static bt_module *walk(bt_module *module, const char **path)
 {
     for (const char *dot; module && (dot = strchr(*path, '.')); *path = dot + 1)
@@ -29,7 +29,7 @@ bt_slate *bt_module_find(bt_module *module, const char *path)
     return owner ? bt_module_slate_named(owner, path, strlen(path)) : NULL;
 }
 
-/* ---- what there is, for messages ---- */
+/* ---- names for messages ---- */
 
 typedef struct name_list {
     char **items; /* with room for a NULL at the end */
@@ -66,7 +66,7 @@ static void add_paths(name_list *list, const bt_module *module, const char *befo
     }
 }
 
-/* Poisons: `what` is missing in `module`; the nearest name first, then what exists. */
+/* Poisons, as `what` is missing in `module`; names the nearest one first, then what exists. */
 static bt_tensor *missing(bt_module *module, const char *what, const char *path, bool children)
 {
     enum { SHOWN = 12 };
@@ -207,7 +207,7 @@ void(bt_param_set)(bt_module *m, const char *path, bt_tensor *value)
                         "yourself, declare a buffer with bt_module_add_buffer",
                         path);
     } else if (!slate->var || !trace) {
-        read_slate(slate); /* says what is wrong */
+        read_slate(slate); /* reports the mistake */
     } else if (!value) {
         bt_trace_poison(BT_ERROR_ARGUMENT, "bt_param_set: the value for \"%s\" is NULL", path);
     } else if (!bt_poisoned(value) && !bt_shape_same(slate->shape, bt_tensor_array(value))) {
@@ -243,7 +243,7 @@ bt_tensor *bt_module_wrong_features(const char *what, int64_t features, const bt
                            bt_shape_text(found, x->rank, x->dims));
 }
 
-/* The declared path, whoever calls: so a module's nodes and random streams are named alike from everywhere. */
+/* Uses the declared path, whoever the caller is, so a module's nodes and random streams always have the same names. */
 bt_tag bt_module_enter(const bt_module *module)
 {
     bt_trace *trace = bt_trace_now();
@@ -283,7 +283,7 @@ bt_tensor *bt_forward_module_(bt_module *m, bt_tensor *const *in)
         out = bt_trace_poison(BT_ERROR_ARGUMENT, "bt_forward: the module's forward function returned NULL");
     bool other = bt_trace_now() && bt_trace_now()->tag.low != before.low;
     bt_module_leave(before);
-    return other ? bt_wide(out) : out; /* what crosses to a level of another precision does so in f32 */
+    return other ? bt_wide(out) : out; /* values cross to a level of another precision in f32 */
 }
 
 bt_module *bt_operand_module_(bt_module *m) { return m; }

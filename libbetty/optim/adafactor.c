@@ -1,6 +1,6 @@
-/* optim/adafactor.c: Adafactor (Shazeer and Stern, ICML 2018) in the two forms that are known: with relative steps as
- * transformers has it, and with a learning rate as PyTorch does. A matrix keeps the mean squares of its rows and
- * columns; of a tensor of more axes, the last two are the matrix. */
+/* optim/adafactor.c: Adafactor (Shazeer and Stern, ICML 2018) in its two common forms: with relative steps as in
+ * transformers, and with a learning rate as in PyTorch. A matrix keeps the mean squares of its rows and columns; a
+ * tensor with more axes is a stack of matrices, over its last two. */
 #include "optim/kinds.h"
 
 #include "ops/ops.h"
@@ -44,7 +44,7 @@ static bt_tensor *root_mean_square(bt_tensor *x)
     return bt_root_or_zero(bt_div(bt_norm_square(x), (double)bt_tensor_count(x)));
 }
 
-/* slot <- beta2 slot + (1 - beta2) x, beta2 = 1 - t^decay: 0 at first */
+/* slot <- beta2 slot + (1 - beta2) x, where beta2 = 1 - t^decay, initially 0 */
 static bt_tensor *moved(bt_rule *rule, const char *slot, bt_tensor *x)
 {
     bt_tensor *fresh = bt_pow(rule->count, bt_rule_number(rule, "beta2_decay"));
@@ -54,14 +54,14 @@ static bt_tensor *moved(bt_rule *rule, const char *slot, bt_tensor *x)
     return now;
 }
 
-/* Along an axis of a matrix, the last one or the one before. */
+/* The mean square along an axis of a matrix: the last one or the one before. */
 static bt_tensor *mean_square(bt_tensor *x, int axis)
 {
     return bt_div(bt_norm_square_along(x, axis), (double)x->dims[axis]);
 }
 
-/* The gradient over the roots of its mean squares: of each element, or of its row and its column. `eps`, of the
- * relative form, is added to squares; `floor`, of the other one, is the least root of a mean square. */
+/* Divides the gradient by the roots of its mean squares: of each element, or of its row and column. The relative form
+ * adds `eps` to squares; in the other form, `floor` is the least root of a mean square. */
 static bt_tensor *scaled(bt_rule *rule, bt_tensor *grad, bt_tensor *eps, bt_tensor *floor)
 {
     const int rank = grad->rank;
@@ -73,13 +73,13 @@ static bt_tensor *scaled(bt_rule *rule, bt_tensor *grad, bt_tensor *eps, bt_tens
     bt_tensor *row = bt_unsqueeze(moved(rule, "row", eps ? bt_add(rows, eps) : rows), rank - 1);
     bt_tensor *column = bt_unsqueeze(moved(rule, "column", eps ? bt_add(columns, eps) : columns), rank - 2);
     bt_tensor *mean = bt_unsqueeze(bt_mean(row, rank - 2), rank - 2);
-    if (!floor) /* one after the other, in the place of the gradient */
+    if (!floor) /* one after the other, so that the gradient's memory is reused */
         return bt_div(bt_div(grad, bt_sqrt(bt_div(row, mean))), bt_sqrt(column));
     bt_tensor *v = bt_mul(bt_div(row, bt_maximum(mean, floor)), column);
     return bt_div(grad, bt_sqrt(bt_maximum(v, bt_square(floor))));
 }
 
-/* What the form says, or what is configured. */
+/* The configured value, or the form's default. */
 static bt_tensor *eps1(bt_rule *rule, bool relative)
 {
     double own = relative ? 1e-30 : rule->dtype == BT_F32 ? (double)FLT_EPSILON : DBL_EPSILON;

@@ -1,4 +1,4 @@
-/* optim/adam.c: Adam and AdamW. The formulas are in ops/update.c, but for those of AMSGrad. */
+/* optim/adam.c: Adam and AdamW. The formulas are in ops/update.c, except those of AMSGrad. */
 #include "optim/kinds.h"
 
 #include "ops/ops.h"
@@ -7,7 +7,7 @@ enum { LR, BETA1, BETA2, EPS, WEIGHT_DECAY, AMSGRAD };
 
 static unsigned adam_slots(const double *hypers) { return hypers[AMSGRAD] != 0 ? 7 : 3; }
 
-/* Reddi, Kale and Kumar, ICLR 2018, as PyTorch has it: the largest of the mean squares, not yet corrected. */
+/* Reddi, Kale and Kumar, ICLR 2018, as in PyTorch: the maximum of the mean squares before bias correction. */
 static bt_tensor *amsgrad_step(bt_rule *rule, bt_tensor *param, bt_tensor *grad, bool decoupled)
 {
     bt_tensor *from = decoupled ? bt_rule_decayed(rule, param) : param;
@@ -21,7 +21,7 @@ static bt_tensor *amsgrad_step(bt_rule *rule, bt_tensor *param, bt_tensor *grad,
     return bt_sub(from, bt_mul(rate, bt_div(m, size)));
 }
 
-/* Where the gradient is not finite, all stays as it is. */
+/* If the gradient is not finite, nothing changes. */
 static bt_tensor *amsgrad(bt_rule *rule, bt_tensor *param, bt_tensor *grad, bool decoupled)
 {
     static const char *const slots[] = {"m", "v", "v_max"};

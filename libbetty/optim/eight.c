@@ -1,6 +1,6 @@
-/* optim/eight.c: Adam, AdamW and Lion whose state is kept in 8 bits (Dettmers et al., ICLR 2022): a code for each
- * element and a scale for each block of 256 of a parameter. Small parameters keep it as they are, and so do tables:
- * of these few rows have a gradient at a step, and it is not like that of others. */
+/* optim/eight.c: Adam, AdamW and Lion with 8-bit state (Dettmers et al., ICLR 2022): a code for each element and a
+ * scale for each block of 256 elements. Small parameters keep full state, and so do tables: in a step, only a few of
+ * their rows have a gradient, of a size unlike that of others. */
 #include "optim/kinds.h"
 
 #include "ops/ops.h"
@@ -25,7 +25,7 @@ static bt_array eight_slot(int slot, bt_array param, const double *hypers)
     return param;
 }
 
-/* The new parameter, outputs 1, 2, ... of whose node are what the slots become. */
+/* Returns the new parameter and sets the slots to outputs 1, 2, ... of its node. */
 static bt_tensor *take(bt_rule *rule, bt_tensor *next, const char *const *slots)
 {
     for (int i = 0; slots[i] && !bt_poisoned(next); i++)

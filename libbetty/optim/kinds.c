@@ -1,4 +1,4 @@
-/* optim/kinds.c: the list of the library's optimisers, and what their updates share. */
+/* optim/kinds.c: the list of the library's optimisers, and helpers shared by their updates. */
 #include "optim/kinds.h"
 
 #include <string.h>
@@ -36,7 +36,7 @@ bt_status bt_record_fits(const char *kind, const char *name, const bt_hyper_def 
                    many ? "hyperparameters" : "slots");
 }
 
-/* ---- what updates share ---- */
+/* ---- shared by updates ---- */
 
 bt_tensor *bt_rule_number(bt_rule *rule, const char *hyper)
 {

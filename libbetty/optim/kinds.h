@@ -1,4 +1,4 @@
-/* optim/kinds.h: the optimisers of the library, and what their updates share. */
+/* optim/kinds.h: the library's optimisers, and helpers shared by their updates. */
 #ifndef BT_KINDS_H
 #define BT_KINDS_H
 
@@ -20,28 +20,27 @@
 BT_KIND_LIST(BT_KIND_DECLARE)
 #undef BT_KIND_DECLARE
 
-/* ---- in an update: kinds.c. Numbers are F64 [], so that 1 - beta^t is no difference of rounded numbers; what is given
- * on to elements is rounded once. ---- */
+/* ---- in an update: kinds.c. Numbers are F64 [], so that 1 - beta^t is not a difference of rounded numbers; they are
+ * rounded once, when applied to elements. ---- */
 
-bt_tensor *bt_rule_number(bt_rule *rule, const char *hyper);      /* as it is at this step */
-bool bt_rule_is_on(bt_rule *rule, const char *hyper);             /* a switch, which is fixed */
+bt_tensor *bt_rule_number(bt_rule *rule, const char *hyper);      /* its value at this step */
+bool bt_rule_is_on(bt_rule *rule, const char *hyper);             /* of a switch, which is fixed */
 bt_tensor *bt_rule_round(const bt_rule *rule, bt_tensor *number); /* in the dtype of the parameter */
-bt_tensor *bt_rule_left(bt_rule *rule, const char *beta);         /* 1 - beta^t, t: of this update, from 1 */
+bt_tensor *bt_rule_left(bt_rule *rule, const char *beta);         /* 1 - beta^t, where t counts updates from 1 */
 
-/* slot <- share slot + (1 - share) x, which is returned; share by the name of its hyperparameter. */
+/* slot <- share slot + (1 - share) x, which is returned; `share` names the hyperparameter. */
 bt_tensor *bt_rule_mean(bt_rule *rule, const char *slot, const char *share, bt_tensor *x);
 bt_tensor *bt_root_or_zero(bt_tensor *v); /* the square root, 0 with derivative 0 where v <= 0 */
 
-/* Weight decay on either side of the update: added to the gradient; or, decoupled, lr times it taken off the parameter.
- */
+/* Weight decay: coupled, it is added to the gradient; decoupled, lr times it is subtracted from the parameter. */
 bt_tensor *bt_rule_coupled(bt_rule *rule, bt_tensor *param, bt_tensor *grad);
 bt_tensor *bt_rule_decayed(bt_rule *rule, bt_tensor *param);
 
-/* The step of Adam, guarded, whose slots are m and v; that of Lion, whose slot is m. */
+/* The guarded step of Adam, with slots m and v; the step of Lion, with slot m. */
 bt_tensor *bt_adam_step(bt_rule *rule, bt_tensor *param, bt_tensor *grad, bool decoupled);
 bt_tensor *bt_lion_step(bt_rule *rule, bt_tensor *param, bt_tensor *grad);
 
-/* Rows of a record, with PyTorch's defaults. Betas end below 1, where 1 - beta^t would be 0; eps begins above 0, so
+/* Rows of a record, with PyTorch's defaults. Betas stay below 1, where 1 - beta^t would be 0; eps stays above 0, so
  * that 0 / eps is 0. */
 #define BT_HYPER_LR(value)                                                                                             \
     {                                                                                                                  \

@@ -3,7 +3,7 @@
 
 #include "ops/ops.h"
 
-/* One ratio for the parameter; 1 where there is none. */
+/* One ratio for the whole parameter; 1 if it is undefined. */
 static bt_tensor *trust(bt_tensor *param, bt_tensor *step)
 {
     bt_tensor *p = bt_root_or_zero(bt_norm_square(param)), *u = bt_root_or_zero(bt_norm_square(step));

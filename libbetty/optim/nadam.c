@@ -1,9 +1,9 @@
-/* optim/nadam.c: RAdam and NAdam, as PyTorch has them. */
+/* optim/nadam.c: RAdam and NAdam, as in PyTorch. */
 #include "optim/kinds.h"
 
 enum { LR, BETA1, BETA2, EPS, WEIGHT_DECAY, DECOUPLED, MOMENTUM_DECAY };
 
-/* The gradient as the means see it, and the parameter that the step is taken off. */
+/* Returns the gradient for the running means. *from: the parameter from which the step is subtracted. */
 static bt_tensor *decay(bt_rule *rule, bt_tensor *param, bt_tensor *grad, bt_tensor **from)
 {
     bool decoupled = bt_rule_is_on(rule, "decoupled_weight_decay");
@@ -43,7 +43,7 @@ const bt_optimizer_kind bt_kind_radam = {.def = &radam, .flat = true, .fixed = 1
 
 enum { M, V, PRODUCT };
 
-/* The product of all mu so far is one number. */
+/* The slot for the product of all mu so far is a single number. */
 static bt_array nadam_slot(int slot, bt_array param, const double *hypers)
 {
     (void)hypers;

@@ -126,7 +126,7 @@ static bt_status unknown_hyper(const bt_optimizer *optimizer, const char *name)
     return BT_ERROR_ARGUMENT;
 }
 
-/* Whether a started optimiser's hyperparameter `index` may take this value: not if it would change the programs. */
+/* Whether hyperparameter `index` of a started optimiser may take this value: not if that would change the programs. */
 static bt_status check_late(const bt_optimizer *optimizer, const bt_optimizer_group *group, int index, double value)
 {
     const bt_optimizer_kind *kind = &optimizer->kind;
@@ -204,7 +204,7 @@ static bt_var *scalar(bt_dtype dtype, const char *owner, const char *name)
     return bt_var_new(BT_RUN, BT_OPTIMIZER, owner, name, (bt_array){.dtype = dtype});
 }
 
-/* A number that the host alone sets. */
+/* A number that only the host sets. */
 static bt_var *setting(const char *owner, const char *name)
 {
     bt_var *var = scalar(BT_F64, owner, name);

@@ -1,4 +1,4 @@
-/* optim/plateau.c: learning rates that go down where a validation no longer gets better. */
+/* optim/plateau.c: learning rates that fall when validations stop improving. */
 #include "optim/optim.h"
 
 #include "runtime/store.h"

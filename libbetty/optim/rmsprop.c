@@ -1,4 +1,4 @@
-/* optim/rmsprop.c: RMSprop and Adagrad, as PyTorch has them. */
+/* optim/rmsprop.c: RMSprop and Adagrad, as in PyTorch. */
 #include "optim/kinds.h"
 
 /* ---- rmsprop: Tieleman and Hinton 2012; centred: Graves 2013 ---- */

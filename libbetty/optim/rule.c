@@ -1,4 +1,4 @@
-/* optim/rule.c: hyperparameters and slots by name, as an update, a schedule or a method asks for them. */
+/* optim/rule.c: hyperparameters and slots by name, for an update, a schedule or a method. */
 #include "optim/rule.h"
 
 #include <string.h>
@@ -41,7 +41,7 @@ bt_rule_item *bt_rule_slot(bt_rule *rule, const char *name)
 
 bt_tensor *bt_rule_next(const bt_rule_item *item) { return item->next ? item->next : item->value; }
 
-/* Poisons: no `kind` of that name; says which there are. */
+/* Poisons, as there is no `kind` of that name; lists those that exist. */
 static bt_tensor *missing(const bt_rule *rule, const char *call, const char *kind, const char *name,
                           const bt_rule_item *items, int count)
 {
@@ -119,7 +119,7 @@ void bt_slot_set(bt_rule *rule, const char *name, bt_tensor *value)
         item->next = bt_as(value, item->value->dtype);
 }
 
-/* ---- what only a method may ask ---- */
+/* ---- for methods only ---- */
 
 static bool may_ask(const bt_rule *rule, const char *call, bt_tensor **poison)
 {

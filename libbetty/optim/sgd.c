@@ -1,4 +1,4 @@
-/* optim/sgd.c: SGD, with momentum and Nesterov's. The formulas are in ops/update.c. */
+/* optim/sgd.c: SGD, with classical or Nesterov momentum. The formulas are in ops/update.c. */
 #include "optim/kinds.h"
 
 #include "ops/ops.h"

@@ -4,11 +4,11 @@
 #include "ops/ops.h"
 #include "transform/grad.h"
 
-/* The first node from `first` on that mixes the elements of what came from grad; NULL: none. */
+/* The first node from `first` on that mixes elements of values computed from grad; NULL: none. */
 static const bt_node *mixer(const bt_graph *graph, const bt_tensor *grad, int64_t first)
 {
     int64_t count = graph->node_count - first;
-    bool *from = bt_region_alloc(graph->region, (size_t)(count + 1) * sizeof *from); /* by node: made of grad */
+    bool *from = bt_region_alloc(graph->region, (size_t)(count + 1) * sizeof *from); /* by node: depends on grad */
     for (int64_t n = 0; from && n < count; n++) {
         const bt_node *node = graph->nodes[first + n];
         from[n] = false;

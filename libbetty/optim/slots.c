@@ -1,7 +1,7 @@
-/* optim/slots.c: what an optimiser keeps for each parameter: shapes, dtypes, blocks. */
+/* optim/slots.c: an optimiser's state per parameter: shapes, dtypes, blocks. */
 #include "optim/optim.h"
 
-/* Which of the record's slots the one with this number, among those that are kept, is. */
+/* The index, in the record, of the kept slot with this number. */
 static int index_of(const bt_optimizer *optimizer, int slot)
 {
     int i = 0;
@@ -40,7 +40,7 @@ bt_status bt_slot_block(const bt_optimizer *optimizer, int slot, bt_block *block
     bt_array *shapes = bt_alloc_array((size_t)count, sizeof *shapes);
     const char **held = bt_alloc_array((size_t)count, sizeof *held);
     bt_status status = shapes && held ? BT_OK : BT_ERROR_MEMORY;
-    bt_dtype dtype = BT_U8; /* bytes, where windows differ */
+    bt_dtype dtype = BT_U8; /* bytes, if windows differ */
     bool first = true;
     for (int64_t i = 0; status == BT_OK && i < count; i++) {
         const bt_slotted *param = &params[i];

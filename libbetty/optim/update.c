@@ -1,18 +1,18 @@
-/* optim/update.c: one traced update of a set of segments: finite or not, clipping, schedules, the rule, counters. */
+/* optim/update.c: one traced update of a set of segments: finiteness, clipping, schedules, the rule, counters. */
 #include "optim/optim.h"
 
 #include "ops/ops.h"
 #include <stdio.h>
 
-typedef struct update_trace { /* what all segments of one update share */
+typedef struct update_trace { /* shared by all segments of one update */
     bt_optimizer *optimizer;
     char what[80];                      /* "optimizer adam" */
     bt_tensor *applied;                 /* I64 [] */
     bt_tensor *ok;                      /* BT_BOOL [] */
-    bt_tensor *scale;                   /* of the gradient, F64 []; NULL: 1 */
-    bool slopes;                        /* are asked for */
-    bt_tensor *scheduled[BT_MAX_ITEMS]; /* what `schedule` set; NULL: nothing */
-    bt_tensor **rates;                  /* by group; NULL: they are not kept */
+    bt_tensor *scale;                   /* factor of the gradient, F64 []; NULL: 1 */
+    bool slopes;                        /* slopes are requested */
+    bt_tensor *scheduled[BT_MAX_ITEMS]; /* the value set by `schedule`; NULL: none */
+    bt_tensor **rates;                  /* by group; NULL: not kept */
 } update_trace;
 
 static bool fits(const bt_tensor *x, const bt_tensor *like)
@@ -46,16 +46,16 @@ static bt_tensor *norm_scale(double limit, bt_tensor *norm)
     return bt_minimum(1.0, bt_div(limit, bt_add(norm, 1e-6)));
 }
 
-/* What has been made before is made again. */
+/* Whether the gradient is finite and, with a tolerance, exceeds it. A replayed update follows `made` instead. */
 static bt_tensor *is_within(const bt_optimizer *optimizer, const bt_update *update)
 {
     if (!optimizer->rested || update->made)
         return update->finite;
-    /* The norm of what is not finite may be above. */
+    /* The norm of a gradient that is not finite may be above. */
     return bt_greater(bt_where(update->finite, update->norm, bt_zeros_like(update->norm)), optimizer->tolerance);
 }
 
-/* Clips by value, says whether all is finite, and finds the scale for the norm. */
+/* Clips by value, checks that everything is finite, and finds the scale for the norm. */
 static void prepare_gradient(update_trace *trace, bt_update *update)
 {
     const bt_clip *clip = &trace->optimizer->clip;
@@ -80,7 +80,7 @@ static void prepare_gradient(update_trace *trace, bt_update *update)
 
 /* ---- hyperparameters ---- */
 
-/* A group's hyperparameter before `schedule` has its say, F64 []. */
+/* A group's hyperparameter before `schedule` changes it, F64 []. */
 static bt_tensor *own_value(const update_trace *trace, int group, int hyper)
 {
     const bt_optimizer *optimizer = trace->optimizer;
@@ -94,7 +94,7 @@ static bt_tensor *own_value(const update_trace *trace, int group, int hyper)
     return value;
 }
 
-/* `schedule` has set hyperparameter `i`: is the program such that it can move? */
+/* `schedule` has set hyperparameter `i`: poisons if the program does not allow it to change. */
 static void check_scheduled(const update_trace *trace, int i)
 {
     const bt_optimizer *optimizer = trace->optimizer;
@@ -113,7 +113,7 @@ static void check_scheduled(const update_trace *trace, int i)
                         trace->what, kind->def->hypers[i].name, optimizer->groups[0].values[i]);
 }
 
-/* Not within the ends of its range, or no number. What is a constant of the program is looked at now. */
+/* Whether the value is out of range or NaN. Constants are checked now. */
 static bt_tensor *strays(const bt_hyper_def *def, bt_tensor *value)
 {
     double number;
@@ -143,7 +143,7 @@ static void call_schedule(update_trace *trace, bt_update *update)
     update->lr = lr < 0 ? NULL : bt_as(bt_rule_next(&rule.hypers[lr]), BT_F64);
 }
 
-/* A group's rule without slots, its numbers of the given dtype. */
+/* A group's rule without slots, with numbers of the given dtype. */
 static void group_rule(const update_trace *trace, int group, bt_dtype dtype, bt_rule *rule)
 {
     const bt_optimizer *optimizer = trace->optimizer;
@@ -206,7 +206,7 @@ static bt_tensor *next_param(const update_trace *trace, const bt_segment *segmen
     return bt_as(next, param->dtype);
 }
 
-/* The slope of the update, behind what clipping has made of the gradient: a scale for the norm counts as a constant. */
+/* The slope of the update, after clipping of the gradient; the scale for the norm counts as a constant. */
 static void add_slope(const update_trace *trace, bt_segment *segment, bt_tensor *grad, bt_tensor *next, int64_t first)
 {
     bt_tensor *scale = segment->slope ? segment->slope : bt_number(1, segment->param->dtype);
@@ -216,7 +216,7 @@ static void add_slope(const update_trace *trace, bt_segment *segment, bt_tensor 
     segment->slope = bt_update_slope(trace->what, grad, next, scale, first, kind->flat || kind->elementwise);
 }
 
-/* Of what is kept in bf16: one of the two numbers beside it. What stays as it is, is one already. */
+/* Rounds values kept in bf16 to one of the two neighbouring numbers. An unchanged value is already such a number. */
 static void round_segment(const update_trace *trace, bt_segment *segment)
 {
     const bt_slotted like = {.like = bt_tensor_array(segment->param), .group = segment->group};
@@ -243,9 +243,9 @@ static void update_segment(const update_trace *trace, bt_segment *segment, const
     if (trace->scale)
         grad = bt_mul(grad, bt_as(trace->scale, grad->dtype));
     if (!guarded)
-        grad = bt_where(trace->ok, grad, 0); /* no derivative may meet what is not finite */
+        grad = bt_where(trace->ok, grad, 0); /* no derivative may meet a value that is not finite */
     if (trace->slopes)
-        grad = bt_alias(grad); /* so that nothing but the update lies between it and the parameter */
+        grad = bt_alias(grad); /* so that only the update lies between it and the parameter */
     int64_t first = graph->node_count;
     bt_tensor *next = next_param(trace, segment, grad, &rule);
     if (trace->slopes)
@@ -271,7 +271,7 @@ static void update_segments(const update_trace *trace, bt_update *update)
     }
 }
 
-/* All results poisoned, in case nothing can be recorded. */
+/* Poisons all results, if nothing can be recorded. */
 static void poison_results(bt_update *update, bt_tensor *poison)
 {
     int slots = BT_MAX_ITEMS;
@@ -318,7 +318,7 @@ void bt_optimizer_update(bt_optimizer *optimizer, bt_update *update)
     bt_trace *trace = bt_trace_now();
     bool before = trace && trace->tag.update;
     if (trace)
-        trace->tag.update = update && !update->made; /* what is made again is differentiated, value by value */
+        trace->tag.update = update && !update->made; /* a replayed update is differentiated, value by value */
     record_update(optimizer, update);
     if (trace)
         trace->tag.update = before;

@@ -1,4 +1,5 @@
-/* plan/away.c: the step with most bytes, again and again, until none has more than with all values away. */
+/* plan/away.c: repeatedly relieves the step with the most bytes, until no step has more than the peak with all values
+ * away. */
 #include "plan/away.h"
 
 static void leave(bt_absence *absence, size_t *there)
@@ -8,14 +9,14 @@ static void leave(bt_absence *absence, size_t *there)
         there[s] -= absence->bytes;
 }
 
-/* At the step with most bytes with all of them away. */
+/* Finds the peak with all values away. */
 static bt_status find_least(const bt_absence *absences, int64_t count, const size_t *there, int64_t steps,
                             size_t *least)
 {
     size_t *less = bt_alloc_array((size_t)steps + 1, sizeof *less), away = 0;
     if (!less)
         return BT_ERROR_MEMORY;
-    for (int64_t i = 0; i < count; i++) { /* unsigned: it wraps, and comes back */
+    for (int64_t i = 0; i < count; i++) { /* unsigned: it may wrap, and wraps back */
         less[absences[i].from] += absences[i].bytes;
         less[absences[i].to + 1] -= absences[i].bytes;
     }
@@ -36,7 +37,7 @@ static int64_t worst_of(const size_t *there, int64_t steps)
     return worst;
 }
 
-/* NULL: nothing more can be away at that step. */
+/* The longest absence left at the step; NULL: nothing more can be away then. */
 static bt_absence *longest_at(bt_absence *absences, int64_t count, int64_t step)
 {
     bt_absence *best = NULL;

@@ -1,11 +1,11 @@
-/* plan/backwards.c: an order that is chosen from its end: each time the step that leaves least alive before it. What a
- * derivative reads is then made late, and derivatives of the same value run beside each other. */
+/* plan/backwards.c: builds an order from its end, each time choosing the step that leaves the least alive before it. A
+ * value that a derivative reads is then computed late, and derivatives of the same value run next to each other. */
 #include "plan/order_inside.h"
 
 typedef struct backwards {
     bt_ordering *o;
-    bool *alive;      /* by value: a step that has been chosen reads it, or it is kept to the end */
-    int64_t *begin;   /* by value: where its readers begin in `readers` */
+    bool *alive;      /* by value: a chosen step reads it, or it is kept to the end */
+    int64_t *begin;   /* by value: the index of its first reader in `readers` */
     int64_t *readers; /* steps */
 } backwards;
 
@@ -22,7 +22,7 @@ static bt_status list_readers(backwards *b)
     b->readers = bt_region_alloc(b->o->region, ((size_t)total + 1) * sizeof *b->readers);
     if (!b->readers)
         return BT_ERROR_MEMORY;
-    for (int64_t s = given->step_count - 1; s >= 0; s--) /* from the last place of each value to its first */
+    for (int64_t s = given->step_count - 1; s >= 0; s--) /* fills each value's places from the last to the first */
         for (int64_t i = 0; i < given->steps[s].inputs; i++)
             b->readers[--b->begin[given->steps[s].in[i] + 1]] = s;
     return BT_OK;
@@ -41,7 +41,7 @@ static bt_status backwards_new(backwards *b, bt_ordering *o)
     return list_readers(b);
 }
 
-/* By how much more is alive before the step than after it. */
+/* How many more bytes are alive before the step than after it. */
 static int64_t before_less_after(const backwards *b, const bt_order_step *step)
 {
     const bt_order_value *values = b->o->given->values;
@@ -55,13 +55,13 @@ static int64_t before_less_after(const backwards *b, const bt_order_step *step)
     return more;
 }
 
-/* The latest of those written, where several leave the same. */
+/* Of steps that leave the same, the latest one written goes first. */
 static void enter(backwards *b, int64_t step)
 {
     bt_ready_enter(&b->o->ready, step, (bt_rank){before_less_after(b, &b->o->given->steps[step]), -step});
 }
 
-/* What the step reads is alive before it; whoever else reads it has it for nothing. */
+/* The value is now alive, so it costs its other readers nothing. */
 static void wake(backwards *b, int64_t value)
 {
     if (b->alive[value])

@@ -1,5 +1,5 @@
 /* plan/condense.c: most steps of a program compute statistics and other small values, which are never dropped. Without
- * them a simulation is several times as fast, and all but exact. */
+ * them a simulation is several times as fast, and almost exact. */
 #include "plan/condense.h"
 
 #include <string.h>
@@ -8,8 +8,8 @@ typedef struct condensing {
     bt_condensed *to;
     const bt_remat *remat;
     bt_region *region;
-    int64_t *number; /* by given value: which one of the smaller graph; -1: none */
-    int64_t *step;   /* by step of the smaller graph: which one of the given */
+    int64_t *number; /* by given value: its number in the smaller graph; -1: none */
+    int64_t *step;   /* by step of the smaller graph: the given step */
     bt_order_step *steps;
     bool failed;
 } condensing;
@@ -106,7 +106,7 @@ static bt_status profile(const bt_remat *remat, bt_region *region, int64_t **use
     return walk.failed ? BT_ERROR_MEMORY : BT_OK;
 }
 
-/* Gives each step what is missing for the bytes of its moment in the given graph. */
+/* Adds scratch to each step until as many bytes are used then as in the given graph. */
 static bt_status pad(condensing *c)
 {
     int64_t *whole, *part;

@@ -1,14 +1,14 @@
-/* plan/cut.c: the least vertex cut, by Dinic's algorithm. Each value is two places with an arc between them that lets
- * its bytes through; what is given lies behind the source, what is wanted before the sink. */
+/* plan/cut.c: a minimum vertex cut, by Dinic's algorithm. Each value is two nodes (places) joined by an arc whose
+ * capacity is its bytes. The source feeds the given values; the wanted ones feed the sink. */
 #include "plan/cut.h"
 
 #define ENDLESS (INT64_MAX / 4)
 
 typedef struct flow {
-    int64_t *to, *next, *room; /* by arc; the one back is the next number, or the one before: its number ^ 1 */
+    int64_t *to, *next, *room; /* by arc; arc ^ 1 is its reverse; room: capacity left */
     int64_t arc_count;
-    int64_t *first, *at, *level; /* by place: its arcs; the one in hand; steps from the source, -1: none, or left */
-    int64_t *path;               /* arcs in hand; in a search, the places found */
+    int64_t *first, *at, *level; /* by place: first arc; current arc; distance from the source, -1: none or dead end */
+    int64_t *path;               /* the arcs of the current path; in a search, the places found */
     int64_t places, source, sink;
 } flow;
 
@@ -59,7 +59,7 @@ static void close_flow(flow *f)
     bt_free(f->path);
 }
 
-/* How many steps each place is from `start`: along the arcs with room, or, back: against them. */
+/* Finds the distance of each place from `start`, along arcs with room; if `back`, against them. */
 static void search(flow *f, int64_t start, bool back)
 {
     int64_t found = 0;
@@ -89,7 +89,7 @@ static int64_t push(flow *f, int64_t length)
     return least;
 }
 
-/* As much as goes through along one path of the levels; 0: there is none any more. */
+/* Pushes as much as possible along one path of increasing levels, and returns it; 0: no such path is left. */
 static int64_t advance(flow *f)
 {
     int64_t v = f->source, length = 0;

@@ -1,8 +1,8 @@
-/* plan/frontier.c: the search of what to drop. For each of some goals, each a little below the last one, it keeps a
- * choice and anneals it: a flip of gaps or of brief values is taken if the plan that follows is better, or no worse
- * than chance allows (Kirkpatrick and others 1983). It goes down and up the goals, cooler each time; at a goal it goes
- * on with a neighbour's choice where that suits it better. What a byte above the goal counts rises while the goal is
- * missed, and falls while it is met. The numbers of chance are the same on every run. */
+/* plan/frontier.c: searches for what to drop. It sets several goals (peak bytes), each a little below the last one, and
+ * keeps a choice for each, which it anneals. It accepts a flip of gaps or of brief values if the plan that follows is
+ * better, or no worse than chance allows (Kirkpatrick and others 1983). It goes down and up the goals, cooler each
+ * time; at a goal it switches to a neighbour's choice if that is better there. The price of a byte above the goal rises
+ * while the goal is missed and falls while it is met. The random numbers are the same in every run. */
 #include "plan/condense.h"
 #include "plan/points.h"
 
@@ -11,25 +11,25 @@
 
 enum {
     GOALS = 40,
-    PASSES = 50, /* at most, each with at least so many TRIALS at a goal */
+    PASSES = 50, /* at most, each with at least TRIALS trials at a goal */
     TRIALS = 30,
     SEEDS = 6,
-    POLISH = 10, /* the part of simulations for the last touch */
+    POLISH = 10, /* one part in POLISH of the simulations goes to polishing */
     FLIPS = 2
 };
 static const double next_goal = .93;
-static const double hot = .004, warm = .001, cold = .0001; /* heat: as part of the cost of all steps */
+static const double hot = .004, warm = .001, cold = .0001; /* heat: as a fraction of the cost of all steps */
 
 typedef struct state { /* at one goal */
     int64_t goal;      /* bytes */
     bt_remat_choice choice;
-    double price; /* of bytes above the goal, each counted as part of it */
-    double score; /* of the choice that it begins with */
+    double price; /* of bytes above the goal, as a fraction of the goal */
+    double score; /* of the choice that it starts from */
 } state;
 
 typedef struct candidate { /* a gap that may be flipped */
     int64_t gap, value;
-    double weight; /* bytes times steps: its own, and of all before it */
+    double weight; /* bytes times steps, cumulative: its own and those of all before it */
 } candidate;
 
 typedef struct search {
@@ -38,16 +38,16 @@ typedef struct search {
     bt_region *region;
     double total;       /* cost of all steps */
     bt_remat_may *kind; /* by value */
-    bt_remat_may least; /* kind of what may be dropped now */
+    bt_remat_may least; /* values of at least this kind may be dropped now */
     candidate *candidates;
     int64_t candidate_count;
     bt_remat_choice now;
-    double score; /* of `now`; and its bytes */
+    double score; /* of `now`, whose peak is `most` */
     int64_t most;
     const state *at;
     state states[GOALS];
     int state_count;
-    int64_t flips[FLIPS], flip_count; /* gaps; -1 - value: its being brief */
+    int64_t flips[FLIPS], flip_count; /* gaps; -1 - value: flips whether it is brief */
     uint64_t chance;
     int64_t done, left; /* simulations */
     bt_points best;
@@ -65,7 +65,7 @@ static double draw(search *s) /* 0 to 1 */
 
 static int64_t pick(search *s, int64_t count) { return (int64_t)(draw(s) * (double)count); }
 
-/* A candidate: mostly by its weight, sometimes any. */
+/* Picks a candidate: mostly by weight, sometimes uniformly. */
 static const candidate *pick_candidate(search *s)
 {
     if (draw(s) < .15)
@@ -84,15 +84,15 @@ static const candidate *pick_candidate(search *s)
 
 /* ---- one trial ---- */
 
-/* Steps from the one that begins a gap to the one that ends it. */
+/* The number of steps from the one that begins the gap to the one that ends it. */
 static int64_t length_of(const bt_remat *remat, int64_t value, int64_t gap)
 {
     int64_t begin = gap == remat->gaps[value] ? remat->maker[value] : remat->readers[gap - 1];
     return (remat->readers[gap] < 0 ? remat->given->step_count : remat->readers[gap]) - begin;
 }
 
-/* The longest gap between two steps of a value that is made next to this one: an operand of its step, or an output of a
- * reader; -1: none. */
+/* The longest gap that ends at a reader, of a value next to this one: an operand of its step, or an output of one of
+ * its readers; -1: none. */
 static int64_t neighbour_of(search *s, int64_t value)
 {
     const bt_remat *remat = s->remat;
@@ -133,8 +133,8 @@ static void flip(search *s)
     }
 }
 
-/* What a plan costs, less being better: its extra cost as part of all, and the price of what is above the goal, at the
- * worst moment and, to a smaller part, at all others. */
+/* The score of a plan; lower is better: its extra cost as a fraction of the total, plus the price of the bytes above
+ * the goal at the peak and, with less weight, at all other moments. */
 static double score(const search *s)
 {
     const bt_walk *w = &s->walk;
@@ -142,7 +142,7 @@ static double score(const search *s)
     return w->extra / s->total + s->at->price * (over + .1 * (double)w->above / (double)w->count) / goal;
 }
 
-/* Follows `now`, and whether its score is at most so much. */
+/* Simulates `now`. *fits: whether its score is at most `most`. */
 static bt_status simulate(search *s, double most, bool *fits)
 {
     double goal = (double)s->at->goal;
@@ -169,7 +169,7 @@ static void copy_choice(const search *s, const bt_remat_choice *from, bt_remat_c
     memcpy(to->brief, from->brief, (size_t)s->remat->given->value_count);
 }
 
-/* `now`: of this goal's choice and those of the goals beside it the one that suits the goal best. */
+/* Sets `now` to whichever choice scores best at this goal: its own or a neighbouring goal's. */
 static bt_status begin_at(search *s, int goal)
 {
     bool fits;
@@ -202,7 +202,7 @@ static bt_status anneal(search *s, int goal, int64_t trials, double heat)
     return BT_OK;
 }
 
-/* Bytes that no choice can be below: what a step reads and makes must be there at once. */
+/* A lower bound on the bytes of any choice: a step's inputs and outputs must be there at once. */
 static int64_t least_of(const search *s)
 {
     const bt_walk *w = &s->walk;
@@ -232,7 +232,7 @@ static bt_status set_goals(search *s)
     return BT_OK;
 }
 
-/* `now` as what a goal begins with, where it suits it better than what it has. */
+/* Lets the goal start from `now` if that scores better there than what it has. */
 static bt_status propose_to(search *s, int goal)
 {
     bool fits;
@@ -252,7 +252,7 @@ static bt_status propose(search *s)
     return BT_OK;
 }
 
-/* The cheapest that has been found for each goal. */
+/* Proposes to each goal the cheapest choice found for it. */
 static bt_status propose_found(search *s)
 {
     for (int k = 0; k < s->state_count; k++) {
@@ -265,8 +265,8 @@ static bt_status propose_found(search *s)
     return BT_OK;
 }
 
-/* What goals begin with: what was given, what has been found, or all is dropped but each so many-th value, and what is
- * computed again is brief, or not. */
+/* Starting points: the given choice, those found so far, and choices that drop everything but every N-th value, with
+ * all candidates brief or none. */
 static bt_status begin_goals(search *s)
 {
     BT_TRY(propose(s));
@@ -284,7 +284,7 @@ static bt_status begin_goals(search *s)
     return BT_OK;
 }
 
-/* Two goals that nothing has reached stay; but none if nothing has reached any: what there is cannot be dropped. */
+/* Gives up unreached goals except the first two of them; but gives up all if even the first goal is out of reach. */
 static void give_up_goals(search *s)
 {
     int64_t least = (int64_t)s->best.list[s->best.count - 1].most;
@@ -305,7 +305,7 @@ static bt_status search_goals(search *s, double from)
         double trials = (double)s->left / (double)(passes - pass), count = s->state_count;
         for (int k = 0; k < s->state_count; k++) {
             int goal = pass % 2 ? s->state_count - 1 - k : k;
-            double part = 2 * (goal + 8) / (count + 15) / count; /* the lower, the harder */
+            double part = 2 * (goal + 8) / (count + 15) / count; /* lower goals are harder */
             BT_TRY(anneal(s, goal, (int64_t)(trials * part) - 3, heat));
         }
         if (pass >= passes / 4)
@@ -314,9 +314,9 @@ static bt_status search_goals(search *s, double from)
     return BT_OK;
 }
 
-/* ---- the last touch ---- */
+/* ---- polishing ---- */
 
-/* Takes a flip of `now` that costs less and stays within the goal. */
+/* Flips `what` in `now` if that costs less and stays within the goal. */
 static bt_status try_flip(search *s, int64_t what, bool *taken)
 {
     bool fits;
@@ -330,7 +330,7 @@ static bt_status try_flip(search *s, int64_t what, bool *taken)
     return BT_OK;
 }
 
-/* Takes back what chance has left in a point: drops that do not pay, and brief values that need not be. */
+/* Undoes what chance has left in a point: drops that do not pay, and values that need not be brief. */
 static bt_status polish(search *s, int64_t at)
 {
     bool taken = true, fits;
@@ -351,7 +351,7 @@ static bt_status polish(search *s, int64_t at)
     return BT_OK;
 }
 
-/* The points of the goals, and then all, from the one with fewest bytes. */
+/* Polishes the points of the goals, then all points, those with the fewest bytes first. */
 static bt_status polish_all(search *s)
 {
     for (int k = s->state_count - 1; k >= 1 && s->left > 0; k--) {
@@ -369,7 +369,7 @@ static bt_status polish_all(search *s)
 
 /* ---- what may be flipped ---- */
 
-/* Whether it can be of use to drop a gap: a step lies in it, or the one that begins it may write over the value. */
+/* Whether dropping a gap can help: a step lies in it, or the step that begins it may overwrite the value. */
 static bool may_pay(const bt_remat *remat, int64_t value, int64_t gap)
 {
     if (length_of(remat, value, gap) > 1 || gap == remat->gaps[value])
@@ -393,7 +393,7 @@ static bt_status list_kinds(search *s, const bt_condensed *c, const bt_remat_may
     return BT_OK;
 }
 
-/* How many gaps may be flipped: those of values that come first, or all. */
+/* Lists the gaps that may be flipped, of values of at least this kind, and returns how many there are. */
 static int64_t list_candidates(search *s, bt_remat_may least)
 {
     const bt_remat *remat = s->remat;
@@ -411,7 +411,7 @@ static int64_t list_candidates(search *s, bt_remat_may least)
 
 /* ---- from the given graph, and back ---- */
 
-/* Values that stay: large ones, and what `start` drops. */
+/* By value: it stays in the condensed graph, because it is large or `start` drops it. */
 static bool *who_stays(const bt_remat *remat, const bt_remat_choice *start, bt_region *region)
 {
     bool *stays = bt_region_alloc(region, (size_t)remat->given->value_count + 1);
@@ -423,7 +423,7 @@ static bool *who_stays(const bt_remat *remat, const bt_remat_choice *start, bt_r
     return stays;
 }
 
-/* Follows each point in the given graph: the points are what is best there. */
+/* Follows each point in the given graph and keeps the best ones there. */
 static bt_status follow_all(const bt_remat *remat, const bt_condensed *c, const bt_points *found, bt_points *points)
 {
     bt_remat_choice choice;
@@ -438,7 +438,7 @@ static bt_status follow_all(const bt_remat *remat, const bt_condensed *c, const 
     return status;
 }
 
-/* Few of a graph's gaps and values are chosen: their numbers. */
+/* Stores a choice as a list of numbers, since few gaps and values are chosen. */
 static bt_status list_choice(const bt_remat *remat, const bt_remat_point *from, bt_region *region,
                              bt_frontier_point *to)
 {
@@ -460,7 +460,7 @@ static bt_status list_choice(const bt_remat *remat, const bt_remat_point *from, 
     return BT_OK;
 }
 
-/* With memory of the search for what is on the way. */
+/* Temporary memory comes from the search's region. */
 static bt_status publish(bt_frontier *f, const bt_remat *remat, const bt_condensed *c, const search *s)
 {
     bt_points points = {.region = s->region};
@@ -475,7 +475,7 @@ static bt_status publish(bt_frontier *f, const bt_remat *remat, const bt_condens
     return status;
 }
 
-/* The choice that all goals begin with. */
+/* Simulates the choice that all goals start from. */
 static bt_status begin(search *s)
 {
     bool fits;
@@ -484,7 +484,7 @@ static bt_status begin(search *s)
     return simulate(s, 1e300, &fits);
 }
 
-/* With what comes first, and then from what that has come to with all, each half of the time. */
+/* Searches the values that come first, and then all values, starting from the result; half the simulations each. */
 static bt_status search_kinds(search *s)
 {
     const int64_t first = list_candidates(s, BT_REMAT_DROP_FIRST), all = list_candidates(s, BT_REMAT_DROP);

@@ -1,10 +1,10 @@
-/* plan/known.c */
+/* plan/known.c: finished searches, found again by a hash of their arguments. */
 #include "plan/known.h"
 
 #include "base/hash.h"
 #include <string.h>
 
-typedef struct print { /* of all that a search depends on: two hashes, 128 bits, in the place of megabytes */
+typedef struct print { /* 128 bits of hash stand for the megabytes that a search depends on */
     uint64_t hash[2];
 } print;
 
@@ -29,7 +29,7 @@ void bt_known_free(bt_known *known)
     bt_free(known);
 }
 
-/* ---- what is asked ---- */
+/* ---- the arguments ---- */
 
 static void put(print *p, const void *data, size_t size)
 {
@@ -72,7 +72,7 @@ static print print_of(const bt_remat *remat, const bt_remat_choice *start, const
     return p;
 }
 
-/* ---- what is found ---- */
+/* ---- the results ---- */
 
 static const entry *find(const bt_known *known, const print *asked)
 {

@@ -1,32 +1,32 @@
-/* plan/lives.c: what lives when: values of the programs' own, and the variables between them.
+/* plan/lives.c: which values live when: the programs' own values, and the variables between programs.
  *
  * A variable is one block in memory, but its windows need not live at the same time: gradients are written one by one.
- * It is cut where windows begin and end, and each part lives from the first step that touches it to the last. What is
- * not yet, or no longer, alive leaves its bytes to others. */
+ * So it is cut at the ends of its windows, and each part lives from the first step that touches it to the last. Outside
+ * that time its bytes are free for others. */
 #include "plan/lives.h"
 
 #include <stdlib.h>
 
-typedef struct mention { /* of a variable */
+typedef struct mention { /* a touch of a variable */
     int entry;
     bt_touch *touch;
     int64_t next; /* the next one of the same variable; -1: none */
 } mention;
 
-typedef struct span {       /* on the time axis: steps of all entries, one after the other */
-    int64_t base, from, to; /* its first step; the first and last of all that repeats together with it */
+typedef struct span {       /* on the time axis: the steps of all entries, one after the other */
+    int64_t base, from, to; /* its first step; the first and last step of its whole loop */
 } span;
 
 typedef struct listing {
     bt_lives *lives;
     span *spans; /* by entry */
-    int64_t end; /* of the last one's steps */
+    int64_t end; /* the end of the time axis */
     mention *mentions;
     int64_t mention_count;
     int64_t *heads, *tails; /* by variable: its first and last mention; -1: none */
-    size_t *cuts;           /* of the variable that is looked at; */
-    bt_interval *parts;     /* what lies between them, */
-    int *entries;           /* and who touches these first */
+    size_t *cuts;           /* of the current variable: where it is cut */
+    bt_interval *parts;     /* the parts between the cuts */
+    int *entries;           /* by part: the entry that touches it first */
 } listing;
 
 static bt_status add_row(bt_lives *lives, bt_interval interval, bt_row row)
@@ -65,7 +65,7 @@ static bt_status add_own(listing *l, int e)
 
 /* ---- variables ---- */
 
-/* Whole lines that the bytes lie on. */
+/* The range of the touch, rounded out to BT_ALIGN. */
 static size_t begin_of(const bt_touch *touch) { return touch->start / BT_ALIGN * BT_ALIGN; }
 static size_t end_of(const bt_touch *touch) { return bt_align_up(touch->start + touch->bytes); }
 
@@ -75,8 +75,8 @@ static int ascending(const void *a, const void *b)
     return x < y ? -1 : x > y;
 }
 
-/* Where the variable is cut: ends of what any program touches of it. One that is cleared as a whole, or lives as long
- * as a whole, is not cut. How many parts there are. */
+/* Cuts the variable where any program's touch begins or ends. A variable that is cleared as a whole, or is lasting,
+ * stays whole. Returns the number of parts. */
 static int64_t cut(listing *l, int64_t v)
 {
     const bt_lives_var *var = &l->lives->vars[v];
@@ -94,7 +94,7 @@ static int64_t cut(listing *l, int64_t v)
     return parts;
 }
 
-/* The part that the byte lies in: the last that begins there or before. */
+/* The part that contains the byte. */
 static int64_t part_of(const size_t *cuts, int64_t parts, size_t byte)
 {
     int64_t low = 0, high = parts;
@@ -108,8 +108,8 @@ static int64_t part_of(const size_t *cuts, int64_t parts, size_t byte)
     return low;
 }
 
-/* Each part lives from the first program step that touches it to the last; through the whole of a loop. What is cleared
- * is touched before its first program. */
+/* Finds the life of each part: from the first step that touches it to the last, and throughout a loop. A cleared
+ * variable lives from the start of its first program. */
 static void live(listing *l, int64_t v, int64_t parts)
 {
     const bt_lives_var *var = &l->lives->vars[v];
@@ -137,7 +137,7 @@ static void live(listing *l, int64_t v, int64_t parts)
     }
 }
 
-/* Parts beside each other that live at the same time are one row. */
+/* Adjacent parts with the same life become one row. */
 static bt_status add_part(listing *l, int64_t v, int64_t p)
 {
     bt_lives *lives = l->lives;
@@ -153,7 +153,7 @@ static bt_status add_part(listing *l, int64_t v, int64_t p)
     return BT_OK;
 }
 
-/* The variable's rows, and the row that each touch begins in. */
+/* Adds the variable's rows and notes in which row each touch begins. */
 static bt_status add_var(listing *l, int64_t v)
 {
     bt_lives *lives = l->lives;
@@ -172,7 +172,7 @@ static bt_status add_var(listing *l, int64_t v)
 
 /* ---- all of it ---- */
 
-/* The entries' places on the time axis, and the loops that they are part of. */
+/* Places the entries on the time axis, with the extent of the loop that each is part of. */
 static void lay_out(listing *l)
 {
     const bt_lives *lives = l->lives;

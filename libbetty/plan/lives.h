@@ -1,4 +1,4 @@
-/* plan/lives.h: what lives when, where several programs share one arena. */
+/* plan/lives.h: which values live when, if several programs share one arena. */
 #ifndef BT_LIVES_H
 #define BT_LIVES_H
 
@@ -8,7 +8,7 @@ typedef struct bt_touch { /* bytes that a program reads or writes */
     int64_t var;          /* they are part of this variable; -1: a value of the program's own */
     size_t start, bytes;
     int64_t first, last; /* steps of the program */
-    int64_t row;         /* the result: the row that they begin in */
+    int64_t row;         /* the result: the row in which they begin */
 } bt_touch;
 
 typedef struct bt_lives_entry { /* a program; they run one after the other */
@@ -19,13 +19,13 @@ typedef struct bt_lives_entry { /* a program; they run one after the other */
 
 typedef struct bt_lives_var {
     size_t bytes;
-    bool clear;   /* before the first program that touches it */
+    bool clear;   /* it is cleared before the first program that touches it */
     bool lasting; /* lives from the first step of all programs to the last */
 } bt_lives_var;
 
 typedef struct bt_row {
-    int entry;     /* the first that touches it */
-    int64_t touch; /* of this entry: a value of its own; -1: */
+    int entry;     /* the first one that touches it */
+    int64_t touch; /* of this entry: a value of its own; -1: a part of `var` */
     int64_t var;   /* the part of this variable from byte `start` on */
     size_t start;
     size_t used; /* bytes, before rounding */

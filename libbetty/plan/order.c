@@ -1,6 +1,5 @@
-/* plan/order.c: in which order steps run. The order as it was written is one that a person would write, but for what is
- * kept of it; where another one holds fewer bytes at its worst moment, that is taken. It never changes what a step
- * computes. */
+/* plan/order.c: in which order steps run. The written order is a sensible one, except that results come last. If
+ * another order has a lower peak, that one is taken. The order never changes what a step computes. */
 #include "plan/order_inside.h"
 
 #include <string.h>
@@ -72,7 +71,7 @@ static void take(bt_ordering *o, int64_t s)
         }
 }
 
-/* Bytes that a step leaves, and those of values that it reads as the last one. */
+/* The bytes that a step adds, and those that it frees as their last reader. */
 static void change_by(const bt_ordering *o, const bt_order_step *step, size_t *made, size_t *freed)
 {
     *made = *freed = 0;
@@ -84,7 +83,7 @@ static void change_by(const bt_ordering *o, const bt_order_step *step, size_t *m
             *made += o->given->values[step->out[k]].bytes;
 }
 
-/* Whether output k may be written over an input that dies with the step. */
+/* Whether output k may overwrite an input that dies with the step. */
 static bool over_an_input(const bt_ordering *o, const bt_order_step *step, int64_t k)
 {
     for (int64_t i = 0; i < step->overs; i++)
@@ -141,7 +140,7 @@ static void enter(bt_ordering *o, int64_t step, int64_t then)
     bt_ready_enter(&o->ready, step, (bt_rank){(int64_t)made - (int64_t)freed, then});
 }
 
-/* Who is now the last to read what the step has read, frees it. */
+/* If an operand of the step has one reader left, that reader will free it. */
 static void promote(bt_ordering *o, const bt_order_step *step)
 {
     for (int64_t i = 0; i < step->inputs; i++)
@@ -149,9 +148,9 @@ static void promote(bt_ordering *o, const bt_order_step *step)
             bt_ready_less(&o->ready, o->who[step->in[i]], o->given->values[step->in[i]].bytes);
 }
 
-/* Whom the rule prefers where several add the same: the earliest of those written; the one that has been ready for
- * longest, which keeps a derivative forward close to what it is the derivative of; the latest, which goes as deep as it
- * can into one piece of the work before it begins another. */
+/* The rule's preference among steps that add the same. EARLIEST: the first one written. LONGEST: the one ready for
+ * longest, which keeps a forward derivative close to the step it differentiates. LATEST: the last one written, which
+ * finishes one piece of work before it begins another. */
 static int64_t prefer(bt_order_rule rule, int64_t step, int64_t done)
 {
     if (rule == BT_ORDER_LONGEST)
@@ -159,7 +158,7 @@ static int64_t prefer(bt_order_rule rule, int64_t step, int64_t done)
     return rule == BT_ORDER_LATEST ? -step : step;
 }
 
-/* Its results are for the end of the program only: a gradient that is added to a sum. */
+/* Whether no other step reads its outputs, as when a gradient is added to a sum. */
 static bool is_last(const bt_ordering *o, int64_t s)
 {
     const bt_order_step *step = &o->given->steps[s];
@@ -169,15 +168,15 @@ static bool is_last(const bt_ordering *o, int64_t s)
     return last;
 }
 
-/* Nothing keeps the step from running; as written, results alone are chosen from. */
+/* Enters a step that waits for nothing more. As written, only results may be chosen early. */
 static void enter_free(bt_ordering *o, bt_order_rule rule, int64_t s, int64_t done)
 {
     if (rule != BT_ORDER_WRITTEN || is_last(o, s))
         enter(o, s, prefer(rule, s, done));
 }
 
-/* Whom the step runs just before, though it could run at any time: it takes nothing but what is there all the time, and
- * what it makes, for one reader, would only wait (a parameter in 16 bits, for a product); -1: nobody. */
+/* The step just before which this one should run; -1: none. It could run at any time, as it reads only what is always
+ * there, but its result, which has one reader, would only wait (a 16-bit parameter for a product). */
 static int64_t goes_with(const bt_ordering *o, int64_t s)
 {
     const bt_order_step *step = &o->given->steps[s];
@@ -224,7 +223,7 @@ static void run_next(bt_ordering *o, bt_order_rule rule, int64_t s, int64_t *ord
     run(o, rule, s, order, done);
 }
 
-/* Each time the step that adds least to what is alive. */
+/* Always runs the step that adds the least to what is alive. */
 static void choose(bt_ordering *o, bt_order_rule rule, int64_t *order)
 {
     int64_t done = 0;
@@ -235,8 +234,8 @@ static void choose(bt_ordering *o, bt_order_rule rule, int64_t *order)
 
 /* ---- as written ---- */
 
-/* But for results, which are traced behind all else: those that free what they read do it at once. Small ones stay
- * where they are, beside others with which they may be one call. */
+/* Keeps the written order, except for results, which are traced last: those that free their operands run at once. Small
+ * ones stay in place, next to others with which they may become one call. */
 static void results_early(bt_ordering *o, int64_t *order)
 {
     enum { SMALL = 4096, DONE = -1 }; /* bytes; in `waits` */
@@ -255,7 +254,7 @@ static void results_early(bt_ordering *o, int64_t *order)
     }
 }
 
-/* Nothing is moved where that would need more. */
+/* Moves results early only if that does not need more bytes. */
 static bt_status as_written(bt_ordering *o, int64_t *order)
 {
     const int64_t steps = o->given->step_count;

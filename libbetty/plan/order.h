@@ -1,42 +1,42 @@
-/* plan/order.h: in which order steps run. */
+/* plan/order.h: the order in which steps run. */
 #ifndef BT_ORDER_H
 #define BT_ORDER_H
 
 #include "base/base.h"
 
-typedef struct bt_order_over { /* this output may be written over that input */
+typedef struct bt_order_over { /* this output may overwrite that input */
     int output;
     int64_t value;
 } bt_order_over;
 
 typedef struct bt_order_step {
-    const int64_t *in, *out; /* values that it reads, each once, and that it computes */
+    const int64_t *in, *out; /* values that it reads, each listed once, and values that it computes */
     const bt_order_over *over;
     int64_t inputs, outputs, overs;
     size_t scratch; /* bytes that it needs while it runs */
 } bt_order_step;
 
 typedef struct bt_order_value {
-    size_t bytes; /* that it takes while it is alive; 0: none that count */
-    size_t place; /* bytes of another one, in whose place it is computed */
+    size_t bytes; /* bytes that it takes while alive; 0: they do not count */
+    size_t place; /* bytes of the value in whose place it is computed */
     bool there;   /* before the first step */
-    bool kept;    /* to the end, whoever reads it */
+    bool kept;    /* kept to the end, whoever reads it */
 } bt_order_value;
 
-typedef struct bt_order_wait { /* besides waiting for its inputs */
+typedef struct bt_order_wait { /* besides the waits for inputs */
     int64_t step, before;      /* this step comes after that one */
 } bt_order_wait;
 
 typedef struct bt_order {
-    const bt_order_step *steps; /* in the order in which they were written, which is one that is possible */
+    const bt_order_step *steps; /* in the order in which they were written, which is a valid one */
     const bt_order_value *values;
     const bt_order_wait *waits;
     int64_t step_count, value_count, wait_count;
 } bt_order;
 
-/* The orders that are tried. All but the first take one step after the other, each time the one that adds least to what
- * is alive; they differ in which one it is where several add the same. But for the last, a step that could run at any
- * time, as it takes nothing that is computed, runs just before the only one that reads what it makes. */
+/* The orders that are tried. All but the first choose one step after the other, each time the one that adds the least
+ * to what is alive; they differ in the choice among equals. In all but the first and the last, a step that could run at
+ * any time, because it reads nothing computed, runs just before the only reader of its result. */
 #define BT_ORDER_LIST(X)                                                                                               \
     X(BT_ORDER_WRITTEN, "as traced")                                                                                   \
     X(BT_ORDER_EARLIEST, "least first, the earliest of equals")                                                        \
@@ -53,14 +53,13 @@ const char *bt_order_name(bt_order_rule rule);
 
 typedef struct bt_order_choice {
     bt_order_rule rule;
-    size_t most; /* bytes at the worst moment of its order */
+    size_t most; /* bytes at the peak of its order */
 } bt_order_choice;
 
-/* order[i]: the step that runs as i-th, by the rule whose order holds fewest bytes at its worst moment; of equals, the
- * first of the list. */
+/* order[i]: the i-th step to run, by the rule whose order has the lowest peak; of equals, the first in the list. */
 bt_status bt_order_steps(const bt_order *given, int64_t *order, bt_order_choice *choice);
 
-/* The order by one rule, and the bytes at its worst moment. */
+/* The order by one rule, and the bytes at its peak. */
 bt_status bt_order_by(const bt_order *given, bt_order_rule rule, int64_t *order, size_t *most);
 
 #endif

@@ -1,6 +1,6 @@
-/* plan/place.c: size-descending, first gap (TensorFlow Lite Micro's greedy planner is the known example). Where that is
- * well above the bound, others are tried as well: life-descending suits what a derivative keeps, the first value
- * longest; of equal sizes the one that ends last suits a program that goes back through such values. */
+/* plan/place.c: largest first, into the first gap (TensorFlow Lite Micro's greedy planner is the known example). If
+ * that is well above the bound, other orders are tried: longest life first suits values kept for derivatives, the first
+ * of which is kept longest; of equal sizes, latest end first suits a program that goes back through such values. */
 #include "plan/place.h"
 
 #include "plan/skyline.h"
@@ -9,32 +9,31 @@
 #include <stdlib.h>
 #include <string.h>
 
-typedef struct value { /* an interval, or several whose places follow from the first one's */
+typedef struct value { /* an interval, or several that are placed one after the other */
     bt_interval *parts;
     int64_t count;
     size_t bytes;        /* of all parts */
-    int64_t first, last; /* likewise: steps */
+    int64_t first, last; /* steps, over all parts */
 } value;
 
-enum { BLOCK = 128, NEAR = 512 }; /* above the bound by less than its 512th part, a placement is good enough */
+enum { BLOCK = 128, NEAR = 512 }; /* NEAR: a placement less than bound / NEAR above the bound is good enough */
 
-typedef struct block { /* neighbours of those that have their places; from `count` on `begins` is INT32_MAX */
+typedef struct block {                  /* adjacent placed intervals; from `count` on `begins` is INT32_MAX */
     int32_t begins[BLOCK], ends[BLOCK]; /* steps, both included */
-    size_t offset[BLOCK], top[BLOCK];   /* bytes: top is behind the last one */
+    size_t offset[BLOCK], top[BLOCK];   /* bytes; top: the first byte after it */
     int64_t count;
 } block;
 
-typedef struct span { /* of all in a block: most blocks need no other look */
+typedef struct span { /* summary of a block: usually this is enough to skip it */
     size_t highest;   /* top */
     int32_t first, last;
     block *block;
 } span;
 
-typedef struct placement { /* those that have their places, in order of their offsets, by blocks: to insert one moves
-                              few */
+typedef struct placement { /* the placed intervals by offset, in blocks, so that inserting moves few */
     span *spans;
     int64_t count, room;
-    bt_skyline skyline; /* of them */
+    bt_skyline skyline; /* of the placed intervals */
 } placement;
 
 static int by_size(const void *a, const void *b)
@@ -69,7 +68,7 @@ static int by_size_and_end(const void *a, const void *b)
 
 static bool lives(const bt_interval *interval) { return interval->bytes && interval->first <= interval->last; }
 
-/* apart[i]: whether neighbour i does not live together with the interval. Without a branch, for all at once. */
+/* apart[i]: whether neighbour i never lives at the same time as the interval. Branch-free, to be vectorised. */
 static void tell_apart(const block *some, const bt_interval *interval, uint8_t apart[BLOCK])
 {
     const int32_t first = (int32_t)interval->first, last = (int32_t)interval->last;
@@ -77,7 +76,7 @@ static void tell_apart(const block *some, const bt_interval *interval, uint8_t a
         apart[i] = (uint8_t)((some->begins[i] > last) | (some->ends[i] < first));
 }
 
-/* Whether there is a gap between those of the block; *at: it, or where the search goes on. */
+/* Whether the block has a gap for the interval. *at: the gap, or where to continue the search. */
 static bool gap_below(const block *some, const bt_interval *interval, size_t *at)
 {
     enum { WORD = sizeof(uint64_t) };
@@ -90,7 +89,7 @@ static bool gap_below(const block *some, const bt_interval *interval, size_t *at
     for (int64_t w = 0; w < some->count && !found; w += WORD) {
         uint64_t any;
         memcpy(&any, &apart[w], sizeof any);
-        for (any ^= all; any && !found; any &= any - 1) { /* a bit for each that is met, the lowest first */
+        for (any ^= all; any && !found; any &= any - 1) { /* one bit per neighbour met, the lowest first */
             const int64_t i = w + __builtin_ctzll(any) / CHAR_BIT;
             found = some->offset[i] >= free_from && some->offset[i] - free_from >= bytes;
             free_from = !found && some->top[i] > free_from ? some->top[i] : free_from;
@@ -100,7 +99,7 @@ static bool gap_below(const block *some, const bt_interval *interval, size_t *at
     return found;
 }
 
-/* The lowest place from `at` on where the interval fits between those placed before. */
+/* The lowest place from `at` on where the interval fits between the placed ones. */
 static size_t first_gap(const placement *p, const bt_interval *interval, size_t at)
 {
     size_t full = lives(interval) ? bt_skyline_highest(&p->skyline, interval->first, interval->last) : 0;
@@ -131,7 +130,7 @@ static void copy(block *to, int64_t at, const block *from, int64_t i)
     to->top[at] = from->top[i];
 }
 
-/* A block behind number b. */
+/* Adds an empty block after block b. */
 static bt_status add_block(placement *p, int64_t b)
 {
     span *spans = bt_grow(p->spans, &p->room, p->count + 1, sizeof *p->spans);
@@ -147,7 +146,7 @@ static bt_status add_block(placement *p, int64_t b)
     return BT_OK;
 }
 
-/* The upper half of a full block becomes one of its own. */
+/* Splits a full block in two. */
 static bt_status split(placement *p, int64_t b)
 {
     BT_TRY(add_block(p, b));
@@ -164,7 +163,7 @@ static bt_status split(placement *p, int64_t b)
     return BT_OK;
 }
 
-/* The last block that begins below the offset; the first one where none does. */
+/* The last block that begins below the offset; the first block if none does. */
 static int64_t block_of(const placement *p, size_t offset)
 {
     int64_t low = 0, high = p->count - 1;
@@ -209,7 +208,7 @@ static void placement_clear(placement *p)
     p->count = 0;
 }
 
-/* The lowest place where all parts fit: each is moved up to its own next gap, until none has to move. */
+/* The lowest place where all parts fit: moves up to the next gap of each part in turn, until none has to move. */
 static size_t first_place(const placement *p, const value *v)
 {
     size_t at = 0, within = 0;
@@ -223,7 +222,7 @@ static size_t first_place(const placement *p, const value *v)
     return at;
 }
 
-/* The values that the intervals are. */
+/* Groups joined intervals into values. */
 static bt_status list(bt_interval *intervals, int64_t count, value *values, int64_t *value_count)
 {
     int64_t last = -1;

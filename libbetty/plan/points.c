@@ -1,4 +1,4 @@
-/* plan/points.c */
+/* plan/points.c: a list of points, kept sorted. */
 #include "plan/points.h"
 
 #include <string.h>
@@ -24,7 +24,7 @@ static void take_away(bt_points *p, int64_t at)
     p->spare++;
 }
 
-/* A place behind the last point, with room for a choice. */
+/* Makes an entry after the last point, with memory for a choice. */
 static bt_status make_place(bt_points *p, const bt_remat *remat)
 {
     if (p->spare > 0) {

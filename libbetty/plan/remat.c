@@ -1,12 +1,12 @@
-/* plan/remat.c: what follows from dropping values: which steps run again, what that costs, and how many bytes are alive
- * at the worst moment. Two passes: forwards, step after step, to find the launches; backwards over the launches, to see
- * who reads what for the last time. */
+/* plan/remat.c: what follows from dropping values: which steps run again, what that costs, and the peak of live bytes.
+ * Two passes: forwards over the steps, to find the launches; backwards over the launches, to find the last reader of
+ * each value. */
 #include "plan/remat_inside.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-enum { SMALL = 500, TOGETHER = 20 }; /* parts of `most` */
+enum { SMALL = 500, TOGETHER = 20 }; /* fractions of `most`: 1/SMALL, 1/TOGETHER */
 
 /* ---- gaps ---- */
 
@@ -234,7 +234,7 @@ static bool launch(bt_walk *w, int32_t what)
     return !w->longest || w->count <= w->longest;
 }
 
-/* Marks the steps that must run again before somebody can read the value. */
+/* Marks the steps that must run again before the value can be read. */
 static void mark(bt_walk *w, int32_t value)
 {
     int64_t depth = 0;
@@ -248,14 +248,14 @@ static void mark(bt_walk *w, int32_t value)
             w->high = word > w->high ? word : w->high;
             w->stack[depth++] = maker;
         }
-        /* the next operand that is not there, of a step that was marked */
+        /* the next missing operand of a marked step */
         v = -1;
         while (v < 0 && depth > 0) {
             int32_t s = w->stack[--depth];
             for (int32_t i = w->in_at[s]; i < w->in_at[s + 1]; i++) {
                 int32_t m = w->there[w->in[i]] ? -1 : w->maker[w->in[i]];
                 if (m >= 0 && !(w->marks[m >> 6] >> (m & 63) & 1)) {
-                    w->stack[depth++] = s; /* once more, for its other operands */
+                    w->stack[depth++] = s; /* push it again, for its other operands */
                     v = w->in[i];
                     break;
                 }
@@ -266,7 +266,7 @@ static void mark(bt_walk *w, int32_t value)
     }
 }
 
-/* Launches a step again; what it makes is there. Brief values are listed in `passing`. */
+/* Launches a step again, so its outputs are there. Lists brief ones in `passing`. */
 static bool run_again(bt_walk *w, int32_t s, const bool *brief, int64_t *passing)
 {
     w->extra += w->remat->cost[s];
@@ -279,7 +279,7 @@ static bool run_again(bt_walk *w, int32_t s, const bool *brief, int64_t *passing
     return launch(w, -1 - s);
 }
 
-/* Launches what is marked, in the order of the steps. */
+/* Launches the marked steps, in order. */
 static bool run_marked(bt_walk *w, const bool *brief, double limit)
 {
     int64_t passing = 0;
@@ -322,7 +322,7 @@ static bool forwards(bt_walk *w, const bool *dropped, const bool *brief, double 
 
 /* ---- backwards: what is alive ---- */
 
-/* Bytes of outputs that are written over operands which nobody wants any more. */
+/* Bytes of outputs that overwrite operands which nobody reads later. */
 static int64_t written_over(const bt_walk *w, int32_t s)
 {
     int64_t bytes = 0;

@@ -5,11 +5,11 @@
 
 #include "plan/remat.h"
 
-typedef struct bt_walk_over { /* this output may be written over that input, which a step computes */
+typedef struct bt_walk_over { /* this output may overwrite that input, which a step computes */
     int32_t output, value;    /* values, both */
 } bt_walk_over;
 
-typedef struct bt_walk_limit { /* what a walk must not exceed: it stops, and says so */
+typedef struct bt_walk_limit { /* a walk that exceeds these stops and says so */
     double extra;
     int64_t most;
     int64_t goal; /* bytes: see `above` */
@@ -18,10 +18,10 @@ typedef struct bt_walk_limit { /* what a walk must not exceed: it stops, and say
 typedef struct bt_walk {
     const bt_remat *remat;
     int64_t steps, values;
-    /* the graph: what a step reads is in[in_at[s]] up to in[in_at[s + 1]], and so on */
+    /* the graph: step s reads in[in_at[s]] up to in[in_at[s + 1]], exclusive; and so on */
     int32_t *in_at, *in, *out_at, *out, *over_at;
     bt_walk_over *over;
-    int32_t *maker;   /* by value; -1 */
+    int32_t *maker;   /* by value: its step; -1: none */
     int32_t *first;   /* by value: its first gap */
     int64_t *bytes;   /* by value */
     int64_t *scratch; /* by step, aligned */
@@ -29,14 +29,14 @@ typedef struct bt_walk {
     /* where the walk is */
     uint8_t *there;    /* by value */
     uint8_t *wanted;   /* by value, backwards: 1: read later; 2: kept to the end */
-    uint8_t *begin;    /* `wanted` of the end */
-    int32_t *gap;      /* by value: the one that it is in */
+    uint8_t *begin;    /* by value: `wanted` at the end */
+    int32_t *gap;      /* by value: the gap that it is in */
     uint64_t *marks;   /* by step, bits: it must run again */
     int64_t low, high; /* words of marks that may hold some */
     int32_t *stack, *passing;
-    /* what came of it */
+    /* the result */
     int32_t *launches;                /* steps; of one that runs again, -1 - step */
-    int64_t count, capacity, longest; /* longest: no more launches than so many; 0: as many as it takes */
+    int64_t count, capacity, longest; /* longest: at most this many launches; 0: no limit */
     double extra;
     int64_t most, at;
     int64_t above; /* bytes above the goal, summed over all launches */
@@ -47,7 +47,7 @@ typedef struct bt_walk {
 bt_status bt_walk_new(bt_walk *walk, const bt_remat *remat, bt_region *region);
 void bt_walk_free(bt_walk *walk);
 
-/* Whether it came to the end, within the limits. */
+/* Whether it reached the end within the limits. */
 bool bt_walk_run(bt_walk *walk, const bool *dropped, const bool *brief, const bt_walk_limit *limit);
 
 #endif

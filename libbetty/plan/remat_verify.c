@@ -1,5 +1,5 @@
-/* plan/remat_verify.c: whether a plan of recomputation is what it says, counted anew from its launches alone: each time
- * a step makes a value begins a life, which lasts until who reads it last has run. */
+/* plan/remat_verify.c: checks a recomputation plan, counting afresh from its launches alone: whenever a step computes a
+ * value, a life begins, which lasts until its last reader has run. */
 #include "plan/remat.h"
 
 #include <math.h>
@@ -13,10 +13,10 @@ typedef struct check {
     const bt_remat_plan *plan;
     life *lives;
     int64_t life_count;
-    int64_t *now;    /* by value: the life that readers meet; -1 */
+    int64_t *now;    /* by value: its life that readers see now; -1: none */
     int64_t *ran;    /* by step: how often */
-    int64_t *change; /* by launch: bytes that begin to be used, less those that ended */
-    int64_t next;    /* the step that runs next for the first time */
+    int64_t *change; /* by launch: bytes whose use begins, minus those whose use ended */
+    int64_t next;    /* the next step to run for the first time */
     double extra;
 } check;
 
@@ -26,7 +26,7 @@ static void begin_life(check *c, int64_t value, int64_t launch)
     life *l = &c->lives[c->life_count];
     *l = (life){value, launch, kept ? c->plan->count - 1 : launch};
     if (kept && c->now[value] >= 0)
-        l->end = launch; /* who reads the value has the first one */
+        l->end = launch; /* readers see the first one */
     else
         c->now[value] = c->life_count;
     c->life_count++;
@@ -69,7 +69,7 @@ static bt_status follow_all(check *c)
     const bt_order *given = c->remat->given;
     for (int64_t v = 0; v < given->value_count; v++) {
         c->now[v] = -1;
-        if (c->remat->maker[v] < 0) /* there from the beginning, or nothing that counts */
+        if (c->remat->maker[v] < 0) /* there from the beginning, or it takes no part */
             begin_life(c, v, -1);
     }
     for (int64_t l = 0; l < c->plan->count; l++)
@@ -79,7 +79,7 @@ static bt_status follow_all(check *c)
     return BT_OK;
 }
 
-/* Bytes of outputs of launch l that take the place of an operand whose life ends with it. */
+/* Bytes of launch l's outputs that replace an operand whose life ends there. */
 static size_t placed_over(const check *c, int64_t l, const int64_t *now)
 {
     const bt_order *given = c->remat->given;
@@ -97,7 +97,7 @@ static size_t placed_over(const check *c, int64_t l, const int64_t *now)
     return bytes;
 }
 
-/* The most bytes at once: lives as changes of what is used, and each launch by itself. */
+/* The peak in bytes: sums up the changes, and adds what each launch needs itself. */
 static size_t most_used(const check *c)
 {
     const bt_order *given = c->remat->given;

@@ -1,5 +1,5 @@
-/* plan/revolve.c: Revolve's schedule, by its closed form. beta(s, r) = C(s + r, s) is how many steps can be gone back
- * through with s states if none is made more than r times. */
+/* plan/revolve.c: Revolve's schedule, in closed form. beta(s, r) = C(s + r, s) is how many steps can be reversed with s
+ * states if no step runs more than r times. */
 #include "plan/revolve.h"
 
 static int64_t beta(int64_t s, int64_t r)
@@ -13,13 +13,13 @@ static int64_t beta(int64_t s, int64_t r)
     return value;
 }
 
-/* How often a step is made at most: the least r with steps <= beta(s, r). */
+/* How often a step runs at most: the least r with steps <= beta(s, r). */
 static int64_t repeats(int64_t steps, int64_t states)
 {
     int64_t high = 1;
     while (beta(states, high) < steps)
         high *= 2;
-    int64_t low = high / 2; /* too few, but for 0 */
+    int64_t low = high / 2; /* too few, unless 0 */
     while (high - low > 1) {
         int64_t middle = low + (high - low) / 2;
         if (beta(states, middle) < steps)
@@ -35,7 +35,7 @@ int64_t bt_revolve_split(int64_t steps, int64_t states)
     if (states <= 1)
         return steps - 1;
     int64_t r = repeats(steps, states);
-    int64_t before = beta(states, r - 1), after = steps - beta(states - 1, r - 1); /* each part within its own bounds */
+    int64_t before = beta(states, r - 1), after = steps - beta(states - 1, r - 1); /* each part within its own bound */
     int64_t split = before < after ? before : after;
     return split > 1 ? split : 1;
 }

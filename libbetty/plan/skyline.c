@@ -1,4 +1,4 @@
-/* plan/skyline.c: a segment tree. Whole stretches of steps are equally high, and are raised at once. */
+/* plan/skyline.c: a segment tree. Runs of steps with the same height are raised at once. */
 #include "plan/skyline.h"
 
 bt_status bt_skyline_new(bt_skyline *s, int64_t steps)

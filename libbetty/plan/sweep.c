@@ -1,5 +1,5 @@
-/* plan/sweep.c: what a placement cannot go below, and whether one is sound: a sweep over the steps, from where one
- * interval begins or is over to where the next one does. */
+/* plan/sweep.c: a lower bound for placements, and a check of one: a sweep over the steps at which an interval begins or
+ * ends. */
 #include "plan/place.h"
 
 #include <stdlib.h>
@@ -15,11 +15,11 @@ static int in_time(const void *a, const void *b)
     if (x->step != y->step)
         return x->step < y->step ? -1 : 1;
     if (x->begins != y->begins)
-        return x->begins ? 1 : -1; /* what is over leaves first */
+        return x->begins ? 1 : -1; /* ends come before begins */
     return x->item < y->item ? -1 : x->item > y->item;
 }
 
-/* Where the intervals that live and have bytes begin and are over, in the order of the steps. NULL: out of memory. */
+/* Lists where the intervals with a life and bytes begin and end, in step order. NULL: out of memory. */
 static event *list(const bt_interval *intervals, int64_t count, int64_t *event_count)
 {
     event *events = bt_alloc_array(2 * (size_t)count, sizeof *events);
@@ -63,7 +63,7 @@ typedef struct by_offset {
     int64_t item;
 } by_offset;
 
-/* The intervals in order of their offsets, and a tree over them: where those end that live now, 0 for the others. */
+/* The intervals by offset, and a tree over them of where the ones alive now end; 0 for the others. */
 typedef struct verifier {
     const bt_interval *intervals;
     int64_t count;
@@ -88,7 +88,7 @@ static void set_end(verifier *v, int64_t rank, size_t end)
         v->ends[node] = v->ends[2 * node] > v->ends[2 * node + 1] ? v->ends[2 * node] : v->ends[2 * node + 1];
 }
 
-/* Where the last one ends of those of the ranks from .. to that live; 0: none does. */
+/* The greatest end of the live intervals of ranks from .. to - 1; 0: none is alive. */
 static size_t last_end(const verifier *v, int64_t from, int64_t to)
 {
     size_t end = 0;
@@ -101,7 +101,7 @@ static size_t last_end(const verifier *v, int64_t from, int64_t to)
     return end;
 }
 
-/* The first rank whose offset is not below this one. */
+/* The first rank with at least this offset. */
 static int64_t rank_of(const verifier *v, size_t offset)
 {
     int64_t low = 0, high = v->count;
@@ -115,7 +115,8 @@ static int64_t rank_of(const verifier *v, size_t offset)
     return low;
 }
 
-/* Whether it shares a byte with one that lives: one before it that ends behind its begin, or one that begins in it. */
+/* Whether the interval shares a byte with a live one: an earlier one that ends after its start, or one that begins in
+ * it. */
 static bool overlaps(const verifier *v, int64_t item)
 {
     const bt_interval *interval = &v->intervals[item];

@@ -1,13 +1,13 @@
-/* runtime/bind.c: addresses, and running. */
+/* runtime/bind.c: binds programs to addresses and runs them. */
 #include "runtime/bind.h"
 
 #include "compile/spaces.h"
 #include "runtime/settle.h"
 #include <string.h>
 
-enum { RECORDINGS = 64 }; /* of a program, at most; what comes after them goes step by step */
+enum { RECORDINGS = 64 }; /* recordings of a program, at most; further runs go step by step */
 
-/* Room for all pointers that change from run to run. */
+/* Makes room for all pointers that change from run to run. */
 static bt_status reserve_patches(bt_bound *bound)
 {
     const bt_program *program = bound->program;
@@ -23,7 +23,7 @@ static bt_status reserve_patches(bt_bound *bound)
     return bound->patches ? BT_OK : BT_ERROR_MEMORY;
 }
 
-/* The program's calls, with views of their own. */
+/* Copies the program's calls, with their own views. */
 static bt_status copy_calls(bt_bound *bound)
 {
     const bt_program *program = bound->program;
@@ -39,7 +39,7 @@ static bt_status copy_calls(bt_bound *bound)
     return BT_OK;
 }
 
-/* A program of a device has its constants there. */
+/* Copies the program's constants to the device. */
 static bt_status send_constants(bt_bound *bound)
 {
     const bt_program *program = bound->program;
@@ -65,7 +65,7 @@ static bt_status send_constants(bt_bound *bound)
     return BT_OK;
 }
 
-/* A number of the mail is the host's: what a program wrote there would be overwritten by the next letter. */
+/* A number in the mail belongs to the host: whatever a program wrote there would be overwritten by the next mail. */
 static bt_status check_written(const bt_program *program)
 {
     for (int64_t s = 0; s < program->step_count; s++)
@@ -224,8 +224,8 @@ void bt_bound_blame(const bt_bound *bound, int64_t step, bt_status status)
         bt_error_context("%s", bound->place);
 }
 
-/* A variable may lie with another queue, as that of a module that an engine and a function have: what they do with it
- * is done one after the other. */
+/* A variable may lie on another queue, for example that of a module shared by an engine and a function. Work on it by
+ * the two queues is done one after the other. */
 static bt_status wait_for_others(const bt_bound *bound)
 {
     const bt_program *program = bound->program;
@@ -233,7 +233,7 @@ static bt_status wait_for_others(const bt_bound *bound)
         const bt_var *var = program->buffers[b].home == BT_HOME_VAR ? program->buffers[b].var : NULL;
         if (!var || var->queue == bound->queue)
             continue;
-        BT_TRY(bt_queue_send(var->queue)); /* it may be a number of that queue's mail */
+        BT_TRY(bt_queue_send(var->queue)); /* it may be a number in that queue's mail */
         BT_TRY(bt_queue_wait(var->queue));
     }
     return BT_OK;
@@ -284,7 +284,7 @@ bt_status bt_bound_step(const bt_bound *bound, int64_t s)
                       : bt_queue_launch(bound->queue, step->kernel, &bound->calls[s], (bt_launched){bound, s});
 }
 
-/* A run leaves nothing under way. */
+/* Ends a run: nothing stays under way. */
 static bt_status finish(const bt_bound *bound)
 {
     if (bound->queue && bound->program->moves)
@@ -309,7 +309,7 @@ static bt_status run_near(const bt_bound *bound)
     return finish(bound);
 }
 
-/* Collectives that compile/flight.c has found time for are under way meanwhile. */
+/* A collective for which compile/flight.c has found time is left under way. */
 static bt_status put_step(const bt_bound *bound, int64_t s)
 {
     const bt_call_step *step = &bound->program->steps[s];
@@ -364,8 +364,8 @@ static bt_status record(bt_bound *bound, uint64_t at, void **kept)
     return BT_OK;
 }
 
-/* The first run is put onto the queue step by step, in which a device's libraries load what they need; from then on
- * there is a recording for each set of pointers, as the rows of a trajectory are. */
+/* The first run is put onto the queue step by step, so that the device's libraries load what they need. After that
+ * there is a recording for each set of pointers, such as those into the rows of a trajectory. */
 static bt_status run_far(bt_bound *bound)
 {
     const uint64_t at = patched(bound);

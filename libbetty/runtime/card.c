@@ -1,4 +1,4 @@
-/* runtime/card.c: reading the description of a card: its fields are those by which cuDNN 9 knows a device. */
+/* runtime/card.c: reads the description of a card; its fields are those by which cuDNN 9 describes a device. */
 #include "runtime/card.h"
 
 #include <errno.h>
@@ -73,7 +73,7 @@ static bool is_good(const struct field *field, const json_t *value)
     return good;
 }
 
-/* Only the known fields, for cuDNN. */
+/* Copies only the known fields, for cuDNN. */
 static bt_status take(const char *from, const json_t *root, json_t *known)
 {
     if (!json_is_object(root))

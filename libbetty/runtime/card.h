@@ -1,4 +1,4 @@
-/* runtime/card.h: a card that is not in the machine, as a text describes it: what a plan for it is based on. */
+/* runtime/card.h: the description of a card that is not in the machine, as the basis of a plan for it. */
 #ifndef BT_CARD_H
 #define BT_CARD_H
 
@@ -12,8 +12,8 @@ typedef struct bt_card {
     char *text;         /* JSON, as cuDNN takes it (CUDNN_ATTR_DEVICEPROP_JSON_REPRESENTATION); owned */
 } bt_card;
 
-/* From JSON: a text, or a file. `from` stands for it in errors, which name the field, what was found and expected.
- * Fields beside the known ones may be there. *card is written only if all is well. */
+/* Reads JSON from a text or a file. `from` names it in errors, which give the field, what was found and what was
+ * expected. Other fields are allowed. *card is written only on success. */
 bt_status bt_card_parse(const char *from, const char *text, size_t size, bt_card *card);
 bt_status bt_card_read(const char *path, bt_card *card);
 void bt_card_free(bt_card *card);

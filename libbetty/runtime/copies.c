@@ -45,7 +45,7 @@ int bt_var_home(const bt_var *var)
     return copies ? copies->home : 0;
 }
 
-/* What is kept for the whole run is replicated, where nobody has said otherwise. */
+/* A variable of the whole run is replicated unless its layout was decided. */
 bool bt_var_layout(const bt_var *root, bt_spread *layout)
 {
     *layout = root->copies && root->copies->known ? root->copies->layout : (bt_spread){.kind = BT_REPLICATED};
@@ -65,7 +65,7 @@ bt_status bt_var_decide(bt_var *root, int home, int ranks, const bt_spread *layo
     return BT_OK;
 }
 
-/* The byte of the whole variable at which the rank's own begins. */
+/* The byte of the whole variable at which the rank's part begins. */
 static size_t first_of(const bt_var *root, int rank)
 {
     const bt_spread *layout = &root->copies->layout;
@@ -87,7 +87,7 @@ static void follow(const bt_var *root, int rank)
     bt_var_moved(own);
 }
 
-/* Memory of other ranks is not that of this one. */
+/* Does not count other ranks' memory as this one's. */
 static void count(const bt_var *var, bool other, int64_t sign)
 {
     if (!other || var->lifetime != BT_RUN)
@@ -116,7 +116,7 @@ static bt_var *new_root(bt_var *root, int rank)
     return own;
 }
 
-/* The window's elements that lie in the rank's stretch of the root. */
+/* A variable for the window's elements in the rank's stretch of the root. */
 static bt_var *new_stretch(bt_var *whole, const bt_var *var, int rank)
 {
     const bt_copies *copies = var->base->copies;
@@ -127,7 +127,7 @@ static bt_var *new_stretch(bt_var *whole, const bt_var *var, int rank)
     const size_t at = var->offset + (size_t)first * bt_dtype_size(var->dtype), start = first_of(var->base, rank);
     bt_var *own = bt_var_window(whole, shape.dims[0] ? at - start : 0, var->name, shape);
     if (own && shape.dims[0] &&
-        first + shape.dims[0] == count) { /* what is behind the last element is the rank's, too */
+        first + shape.dims[0] == count) { /* the bytes behind the last element are the rank's too */
         const size_t left = whole->bytes - (at - start) - own->bytes;
         own->tail = var->tail < left ? var->tail : left;
     }
@@ -200,10 +200,10 @@ size_t bt_var_home_bytes(const bt_var *root)
     return bt_var_is_parted(root) && copies->own[copies->home] ? copies->own[copies->home]->bytes : root->bytes;
 }
 
-typedef struct piece { /* of a variable: the bytes that a rank has of some */
-    bt_queue *queue;   /* of the device that they lie on; NULL: they are near */
+typedef struct piece { /* the part of a range of a variable's bytes that one rank has */
+    bt_queue *queue;   /* the queue of their device; NULL: they are near */
     char *own;
-    size_t at, bytes; /* how far from the first of those; 0: it has none */
+    size_t at, bytes; /* offset in the range; bytes 0: the rank has none */
 } piece;
 
 static piece overlap(const bt_var *var, int rank, size_t offset, size_t bytes)
@@ -235,7 +235,7 @@ bool bt_var_alike(const bt_var *a, const bt_var *b)
            bt_var_start(a) == bt_var_start(b) && a->dtype == b->dtype;
 }
 
-/* What comes from a device stays there. */
+/* Bytes that come from a device stay there. */
 static bt_status copy_part(const bt_var *to, const bt_var *from, int rank, size_t offset, size_t bytes)
 {
     const piece source = overlap(from, rank, offset, bytes);

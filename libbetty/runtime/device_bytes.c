@@ -1,4 +1,4 @@
-/* runtime/device_bytes.c: bytes on a device, each variable once. */
+/* runtime/device_bytes.c: counts bytes on a device, each variable once. */
 #include "runtime/device_bytes.h"
 
 #include "base/map.h"
@@ -7,7 +7,7 @@
 typedef struct count {
     bt_device_bytes *bytes;
     bt_map seen;
-    int64_t numbers; /* of the mail */
+    int64_t numbers; /* numbers in the mail */
 } count;
 
 static bt_status add_var(count *c, const bt_var *var)

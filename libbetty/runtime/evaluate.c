@@ -1,4 +1,4 @@
-/* runtime/evaluate.c: a graph run once. */
+/* runtime/evaluate.c: runs a graph once. */
 #include "runtime/evaluate.h"
 
 /* A near copy of an output that lies on the device; NULL after an error. */

@@ -1,13 +1,13 @@
-/* runtime/fit.c: a phase within a budget. A program is given what a limit leaves beside what others have alive while it
- * runs. Placing leaves gaps, so the limit goes down from the budget until the arena fits: each time so far that a
- * program has to have less. The plan is a function of the limit alone, and the cheapest that fits is the first one that
- * does: so a larger budget never needs more work. */
+/* runtime/fit.c: fits a phase into a budget. Each program gets the limit minus the bytes that others have alive while
+ * it runs. Placing leaves gaps, so the limit is lowered from the budget until the arena fits, each time just enough
+ * that some program must do with less. The plan depends only on the limit, and the first one that fits is the cheapest,
+ * so a larger budget never needs more work. */
 #include "runtime/fit.h"
 
 #include "compile/work.h"
 #include <string.h>
 
-/* What each entry has alive at the worst of its steps. */
+/* Finds the peak of live bytes during each entry. */
 static bt_status find_peaks(const bt_phase *phase, size_t *peaks)
 {
     const bt_phase_entry *last = &phase->entries[phase->entry_count - 1];
@@ -36,15 +36,14 @@ static bt_status find_peaks(const bt_phase *phase, size_t *peaks)
 typedef struct fit {
     bt_phase *phase;
     bool anything;
-    size_t *peaks, *beside; /* by entry: what was alive at its worst moment before there was a limit, and of that what
-                               others than its program had */
-    size_t lowest;          /* of all limits so far: programs that it touched are not those of the beginning any more */
-    size_t limit;           /* of the plan that there is now; */
-    size_t bound;           /* the most that a program has alive in it, with what is beside; */
-    bool stuck;             /* and that program cannot have less */
+    size_t *peaks, *beside; /* by entry: its peak before there was a limit; the part of that outside its program */
+    size_t lowest;          /* the lowest limit so far: programs above it have been recompiled */
+    size_t limit;           /* of the current plan */
+    size_t bound;           /* the highest peak of a program in it, with the bytes beside */
+    bool stuck;             /* that program cannot have less */
 } fit;
 
-/* Compiles the entry's program again, within the limit; as at first, if that is within it. */
+/* Compiles the entry's program again within the limit; without a budget if it fits as it was at first. */
 static bt_status recompile(const fit *f, int64_t e)
 {
     const size_t room = f->limit > f->beside[e] ? f->limit - f->beside[e] : 1;
@@ -60,12 +59,12 @@ static bt_status recompile(const fit *f, int64_t e)
     bt_program *program = bt_compile_graph(entry->program->graph, &options);
     if (!program)
         return bt_error_status();
-    program->sharded = entry->program->sharded; /* the graph was that of a rank already */
+    program->sharded = entry->program->sharded; /* the graph is already the rank's own */
     entry->program->sharded = (bt_sharded_report){0};
     return bt_phase_replace(phase, entry, program);
 }
 
-/* The plan of a limit. */
+/* Makes the plan for a limit. */
 static bt_status plan_within(fit *f, size_t limit)
 {
     f->limit = limit;
@@ -81,7 +80,7 @@ static bt_status plan_within(fit *f, size_t limit)
     return bt_phase_plan(f->phase);
 }
 
-/* From a limit down, until the arena fits; *best: the limit with which it was least. */
+/* Lowers the limit until the arena fits; *best: the limit with the smallest arena. */
 static bt_status go_down(fit *f, size_t limit, size_t budget, size_t *best)
 {
     size_t least = SIZE_MAX;
@@ -96,8 +95,9 @@ static bt_status go_down(fit *f, size_t limit, size_t budget, size_t *best)
     return BT_OK;
 }
 
-/* Where no plan fits, a program has the least that it can have: which one, and how much, does not depend on the budget.
- * Of all plans that may need less than that one, for the gaps it leaves, the least is taken. */
+/* If no plan fits, some program has the least that it can have: which one, and how much, does not depend on the budget.
+ * That plan leaves gaps, so other plans, of limits up to the size of its arena, may need fewer bytes: takes the best of
+ * them. */
 static bt_status find_least(fit *f)
 {
     size_t best = 0;

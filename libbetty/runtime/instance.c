@@ -1,4 +1,4 @@
-/* runtime/instance.c: where phases run. */
+/* runtime/instance.c: instances, in which phases run. */
 #include "runtime/phase.h"
 
 #include "base/footprint.h"
@@ -56,10 +56,10 @@ int bt_instance_busiest(const bt_instance *instance, double *work)
     return most;
 }
 
-/* The other ranks reach its arena. */
+/* Whether the other ranks reach its arena. */
 static bool is_reached(const bt_instance *instance) { return instance->joint && !instance->queue; }
 
-/* What bt_live_bytes has to count besides: on a device; not that of another rank. */
+/* Corrects bt_live_bytes for an arena on a device, or of another rank, which does not count. */
 static void count_arena(const bt_instance *instance, int64_t sign)
 {
     if (instance->queue)
@@ -70,7 +70,7 @@ static void count_arena(const bt_instance *instance, int64_t sign)
 
 bt_status bt_instance_take_arena(bt_instance *instance, size_t size)
 {
-    bt_instance_drop_arena(instance); /* first: the two need not be there at the same time */
+    bt_instance_drop_arena(instance); /* first, so that the two never exist at the same time */
     instance->arena =
         is_reached(instance) ? bt_joint_alloc(instance->joint, size) : bt_queue_alloc(instance->queue, size);
     instance->arena_size = instance->arena ? size : 0;
@@ -85,7 +85,7 @@ static char *alloc_host(const bt_instance *instance, size_t size)
     return instance->queue ? bt_queue_pin(instance->queue, size) : bt_alloc_aligned(size);
 }
 
-/* That of another rank is not counted. */
+/* Another rank's memory is not counted. */
 static void drop_host(bt_instance *instance)
 {
     if (!instance->queue)
@@ -165,7 +165,7 @@ static bt_status decide(void *user, bt_var *root, const bt_spread *layout)
 
 static bt_var *local_of(void *user, bt_var *var) { return bt_instance_own(user, var); }
 
-/* Whole lines of memory for each rank, where they are all whole. */
+/* The rows by which ranks divide a variable: whole memory lines if it consists of such, else elements. */
 static int64_t rows_of(const bt_var *root)
 {
     const int64_t count = bt_array_count(bt_var_array(root)), line = (int64_t)(BT_ALIGN / bt_dtype_size(root->dtype));

@@ -1,15 +1,15 @@
-/* runtime/join.c: collectives between processes. What is computed of the ranks' values is what ranks in lockstep
- * compute, by the same kernels, so that the bits are the same: where the values of all are reached, each rank computes
- * its share in their place; else it brings them here, or parts of them, and asks for its own result only. */
+/* runtime/join.c: collectives between processes. They compute what ranks in lockstep compute, with the same kernels, so
+ * the bits are the same. If all operands can be reached, each rank computes its share in place; otherwise it gathers
+ * the operands, or parts of them, and computes only its own result. */
 #include "runtime/transport.h"
 
 #include "base/footprint.h"
 #include "ops/ops.h"
 #include <string.h>
 
-enum { TOGETHER = 1 << 20 }; /* bytes of operands that are exchanged as one */
-enum { SMALL = 1 << 12 };    /* bytes of a rank that are copied rather than met for twice */
-enum { PART = 1 << 16 };     /* bytes of each that are gathered, and folded, at once */
+enum { TOGETHER = 1 << 20 }; /* bytes of operands that are exchanged together */
+enum { SMALL = 1 << 12 };    /* up to this many bytes, copying is cheaper than meeting twice */
+enum { PART = 1 << 16 };     /* bytes per rank that are gathered and folded at once */
 
 size_t bt_transport_share(size_t bytes, int rank, int ranks)
 {
@@ -22,7 +22,7 @@ bt_status bt_transport_parted(int rank, int other)
                    rank);
 }
 
-typedef struct seat { /* a call of each rank: those of others have inputs only */
+typedef struct seat { /* one rank's call; other ranks' calls have inputs only */
     bt_call call;
     bt_collective_attr attr;
     bt_view in, out;
@@ -33,7 +33,7 @@ struct bt_joint {
     const bt_kernel_table *kernels;
     seat *seats;
     const bt_call **calls; /* of the seats */
-    char *all, *aside;     /* of what is gathered; of what is put side by side, or is the sum of what others want */
+    char *all, *aside;     /* gathered bytes; operands side by side, or a sum of which others want parts */
     size_t room, room_aside;
 };
 
@@ -126,7 +126,7 @@ typedef struct reduction {
     bt_collective_attr attr;
 } reduction;
 
-/* The rank's seat: so many bytes of its operand, and where their sum is wanted; NULL: nowhere. */
+/* Sets a rank's seat: this many bytes of its operand, and where their sum is wanted; NULL: nowhere. */
 static void sit_with(const reduction *r, int rank, const char *from, char *to, size_t bytes)
 {
     bt_view in = {.data = (char *)(uintptr_t)from,
@@ -187,7 +187,7 @@ bt_status bt_joint_sum(bt_joint *joint, bt_dtype dtype, void *numbers, int64_t c
     return reduce((reduction){joint, dtype, attr}, bt_hash_text((uint64_t)count, "sum"), numbers, numbers, count);
 }
 
-/* Numbers of 32 bits, of which at most one is not 0; what is over 4 bytes, as one more. */
+/* Adds them as 32-bit numbers, since at most one rank's is not 0; bytes beyond a multiple of 4 make one more number. */
 bt_status bt_joint_unite(bt_joint *joint, void *bytes, size_t count)
 {
     uint32_t last = 0;
@@ -234,7 +234,7 @@ bt_status bt_joint_compare(bt_joint *joint, const char *why, const uint64_t *num
     return BT_OK;
 }
 
-/* What this rank gives, as that one gives it. */
+/* This rank's operand in the shape in which the other rank gives it. */
 static bt_view given_by(const bt_call *call, int rank)
 {
     const bt_collective_attr *attr = call->attr;
@@ -252,7 +252,7 @@ static size_t bytes_of(const bt_view *view)
     return bytes;
 }
 
-/* Whole views along their first axis: what a rank gives or gets of it is one piece. */
+/* Whether each rank's part of the whole view is contiguous. */
 static bool in_a_row(const bt_view *whole, int64_t axis)
 {
     for (int64_t i = 0; i < axis; i++)
@@ -261,7 +261,7 @@ static bool in_a_row(const bt_view *whole, int64_t axis)
     return true;
 }
 
-/* Bytes of the whole that come before the rank's part. */
+/* Bytes of the whole before the rank's part. */
 static size_t bytes_before(const bt_view *whole, const bt_collective_attr *attr, int rank)
 {
     const size_t each = attr->size ? bytes_of(whole) / (size_t)attr->size : 0;
@@ -294,7 +294,7 @@ static bt_status gather_pieces(bt_joint *joint, const bt_call *call, uint64_t wh
     return BT_OK;
 }
 
-/* The sum of a part of the whole after the other, of which each rank keeps what is its own. */
+/* Sums the whole piece by piece; each rank keeps its own part. */
 static bt_status scatter_pieces(bt_joint *joint, const bt_call *call, uint64_t what)
 {
     const bt_collective_attr *attr = call->attr;
@@ -314,7 +314,7 @@ static bt_status scatter_pieces(bt_joint *joint, const bt_call *call, uint64_t w
     return BT_OK;
 }
 
-/* Rank 0 gives as much as any. */
+/* No rank's operand is larger than rank 0's. */
 static bt_status gather(bt_joint *joint, const bt_call *call, uint64_t what)
 {
     bt_transport *t = joint->transport;
@@ -331,7 +331,7 @@ static bt_status gather(bt_joint *joint, const bt_call *call, uint64_t what)
     return joint->kernels->join(joint->calls, t->ranks);
 }
 
-/* Operands from..end of the call, side by side, into it or out of it. */
+/* Copies operands from .. end - 1 of the call side by side into `aside`, or its results out of it. */
 static void move(const bt_joint *joint, const bt_call *call, int from, int end, bool in)
 {
     char *place = joint->aside;
@@ -343,7 +343,7 @@ static void move(const bt_joint *joint, const bt_call *call, int from, int end, 
     }
 }
 
-/* Several small operands are exchanged as one stretch; a large one goes as it lies. */
+/* Small operands are exchanged together; a large one goes from where it lies. */
 static bt_status reduce_each(bt_joint *joint, const bt_call *call, uint64_t what, reduction r)
 {
     const size_t size = bt_dtype_size(r.dtype);
@@ -367,20 +367,21 @@ static bt_status reduce_each(bt_joint *joint, const bt_call *call, uint64_t what
 
 /* ---- where operands and results are ---- */
 
-typedef struct place { /* of an operand of a rank's call */
+typedef struct place { /* of one operand of a rank's call */
     char *in, *out;
 } place;
 
 static bool sums(const bt_call *call) { return call->op == &bt_op_all_reduce; }
 
-/* What stands for the rank's operand: of one that is empty, anything. */
+/* The place of the rank's operand; for an empty one, any. */
 static place place_of(const bt_call *call, int i)
 {
     char *in = bytes_of(&call->in[i]) ? call->in[i].data : call->out[i].data;
     return (place){in, sums(call) ? call->out[i].data : in};
 }
 
-/* By rank, and within it by operand; NULL: some rank's cannot be reached, as all ranks find. */
+/* Finds the places of all operands, by rank, then by operand; NULL: some cannot be reached. All ranks get the same
+ * answer. */
 static bt_status find(bt_joint *joint, uint64_t what, const bt_call *call, const place **all)
 {
     bt_transport *t = joint->transport;
@@ -397,7 +398,7 @@ static bt_status find(bt_joint *joint, uint64_t what, const bt_call *call, const
     return BT_OK;
 }
 
-/* Each rank folds its share of an operand, into the results of all. */
+/* Each rank folds its share of an operand into the results of all ranks. */
 static bt_status join_shares(const reduction *r, const bt_call *call, int i, const place *all)
 {
     const bt_joint *joint = r->joint;
@@ -411,7 +412,7 @@ static bt_status join_shares(const reduction *r, const bt_call *call, int i, con
     return joint->kernels->join(joint->calls, t->ranks);
 }
 
-/* Each takes what it wants of the operands. */
+/* Each rank takes what it needs from the operands. */
 static bt_status join_operands(bt_joint *joint, const bt_call *call, const place *all)
 {
     const bt_transport *t = joint->transport;
@@ -424,7 +425,7 @@ static bt_status join_operands(bt_joint *joint, const bt_call *call, const place
     return joint->kernels->join(joint->calls, t->ranks);
 }
 
-/* *done: every rank has computed where the values are. */
+/* *done: every rank has computed in place. */
 static bt_status join_in_place(const reduction *r, const bt_call *call, uint64_t what, bool *done)
 {
     bt_joint *joint = r->joint;
@@ -439,10 +440,10 @@ static bt_status join_in_place(const reduction *r, const bt_call *call, uint64_t
     if (!sums(call))
         BT_TRY(join_operands(joint, call, all));
     const char none = 0;
-    return t->gather(t, what, &none, 1, joint->all, 1); /* until then operands must stay */
+    return t->gather(t, what, &none, 1, joint->all, 1); /* operands must stay until here */
 }
 
-/* Of all that goes through it, on any rank. */
+/* Bytes of the whole values, the same on every rank. */
 static size_t whole_bytes(const bt_call *call)
 {
     size_t bytes = 0;

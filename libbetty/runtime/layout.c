@@ -1,4 +1,4 @@
-/* runtime/layout.c: a phase's programs and variables as plan/lives.h sees them, and their places in both memories. */
+/* runtime/layout.c: presents a phase's programs and variables to plan/lives.h, and places them in both memories. */
 #include "runtime/phase.h"
 
 #include "base/map.h"
@@ -10,12 +10,12 @@ typedef struct layout {
     bt_region *region;
     bt_lives_entry *entries;
     bt_lives_var *vars;
-    bt_var **list; /* by number of `vars` */
+    bt_var **list; /* the variables, by index in `vars` */
     int64_t var_count, var_capacity, list_capacity;
-    bt_map numbers; /* of variables */
+    bt_map numbers; /* the index of each variable */
 } layout;
 
-/* The number of a variable of the phase; -1: out of memory. */
+/* The index of a phase's variable; -1: out of memory. */
 static int64_t number_of(layout *l, bt_var *var)
 {
     int64_t number = bt_map_get(&l->numbers, var);
@@ -40,7 +40,7 @@ static bool counts(const bt_buffer *buffer)
            (buffer->home == BT_HOME_ARENA || (buffer->home == BT_HOME_VAR && buffer->var->lifetime == BT_PHASE));
 }
 
-/* What the entry's program touches: the buffers that count, in their order. */
+/* Lists the touches of the entry's program: the buffers that count, in order. */
 static bt_status describe(layout *l, int64_t e)
 {
     const bt_phase_entry *entry = &l->phase->entries[e];
@@ -77,7 +77,7 @@ static bt_status describe_all(layout *l)
     return BT_OK;
 }
 
-/* The rows as values of the phase, and where each buffer begins. */
+/* Makes the rows the phase's values and notes in which one each buffer begins. */
 static bt_status give_values(layout *l)
 {
     bt_phase *phase = l->phase;
@@ -131,7 +131,7 @@ bt_status bt_phase_list(bt_phase *phase)
     return status;
 }
 
-/* The values of one space: those of the other have no bytes there. bound NULL: it is not asked for. */
+/* Places the values of one space; those of the other count as 0 bytes. bound NULL: not wanted. */
 static bt_status place(bt_phase *phase, bt_space space, size_t *arena, size_t *bound, int64_t *peak)
 {
     const size_t count = (size_t)phase->value_count;

@@ -1,4 +1,4 @@
-/* runtime/lockstep.c: the ranks of one process. */
+/* runtime/lockstep.c: runs the ranks of one process. */
 #include "runtime/lockstep.h"
 
 #include "ops/ops.h"
@@ -10,15 +10,15 @@ typedef struct runner { /* one rank */
     bt_phase *phase;
     int entry;
     const bt_phase_entry *e;
-    int64_t at;  /* its next step; */
-    int64_t met; /* collectives before it, of which all ranks have as many */
+    int64_t at;  /* its next step */
+    int64_t met; /* collectives before it, as many on all ranks */
 } runner;
 
 struct bt_lockstep {
     int ranks;
     runner *runners;
     const bt_call **calls; /* of a collective, by rank */
-    int64_t given;         /* to the sender, in this run */
+    int64_t given;         /* calls given to the sender in this run */
 };
 
 bt_lockstep *bt_lockstep_new(int ranks)
@@ -51,7 +51,7 @@ static const bt_call_step *next(const runner *r)
 
 static bt_status begin(runner *r)
 {
-    return r->phase->instance->planned ? bt_bound_begin(r->e->bound) : BT_OK; /* else before each step */
+    return r->phase->instance->planned ? bt_bound_begin(r->e->bound) : BT_OK; /* else done before each step */
 }
 
 static bt_status reach(const runner *r)
@@ -66,7 +66,7 @@ static bt_status profiled(const runner *r, double begin)
     return r->phase->instance->profile ? bt_profile_step(r->phase, r->entry, r->at, begin) : BT_OK;
 }
 
-/* Collectives are made aside, where steps are run as they were planned, and nobody asks how long each of them takes. */
+/* Collectives are made on the sender's thread only if steps run as planned and are not timed one by one. */
 static bt_sender *sender_of(const runner *r)
 {
     const bt_instance *instance = r->phase->instance;
@@ -79,7 +79,7 @@ static bt_status await(const runner *r, const bt_call_step *step)
     return sender && step->awaits ? bt_sender_wait(sender, step->awaits) : BT_OK;
 }
 
-/* Up to the next collective, or to the end. */
+/* Runs up to the next collective or the end. */
 static bt_status go_on(runner *r)
 {
     for (const bt_call_step *step; (step = next(r)) && !bt_step_joins(step); r->at++) {
@@ -105,7 +105,7 @@ static bt_status parted(const runner *first, const runner *other)
                    there ? there->call.op->name : "its end");
 }
 
-/* All stand before the same collective, or are at their ends. */
+/* Checks that all are at the same collective, or at the end. */
 static bt_status meet(const runner *runners, int ranks)
 {
     const bt_call_step *first = next(&runners[0]);
@@ -183,7 +183,7 @@ bt_status bt_lockstep_run(bt_phase *phase, int entry)
     bt_lockstep *l = phase->instance->lockstep;
     l->given = 0;
     const bt_status status = run(l, phase, entry);
-    if (l->given) /* nothing is under way when it returns: other ranks come to what this one has come to, or fail */
+    if (l->given) /* leave nothing under way: other ranks reach the same calls, or fail */
         bt_sender_drain(phase->instance->sender);
     return status;
 }

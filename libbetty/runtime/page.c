@@ -1,4 +1,4 @@
-/* runtime/page.c: processes of one machine reach each other by memory that they share. */
+/* runtime/page.c: a transport between processes of one machine, through shared memory. */
 #include "runtime/transport.h"
 
 #include "base/team.h"
@@ -13,22 +13,22 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { PART = 1 << 16 }; /* bytes of a rank that are exchanged at once */
+enum { PART = 1 << 16 }; /* bytes per rank that are exchanged at once */
 enum { SPINS = 10000, ALONE = 100, NAP = 50 };
 
-/* Each part is exchanged in the slots of one turn while slow ranks still look at those of the turn before. */
+/* Each part is exchanged in the slots of one turn, while slow ranks may still read those of the turn before. */
 struct bt_page {
     int ranks;
     size_t size;
-    char *fields;             /* of each rank memory of its own that all reach; NULL: the system has no room for it */
-    size_t field;             /* bytes of each */
-    atomic_uint failed, told; /* told: the message and the code are whole */
+    char *fields;             /* memory of each rank that all ranks reach; NULL: there was no room for it */
+    size_t field;             /* bytes per rank */
+    atomic_uint failed, told; /* told: message and code are complete */
     int code;
     char message[4096];
     _Alignas(BT_ALIGN) atomic_uint arrived;
-    _Alignas(BT_ALIGN) atomic_uint met; /* how often all of them have */
+    _Alignas(BT_ALIGN) atomic_uint met; /* how often all ranks have met */
     atomic_uint asleep;
-    _Alignas(BT_ALIGN) char memory[]; /* of each turn and rank its call, and whether it has ended; slots, likewise */
+    _Alignas(BT_ALIGN) char memory[]; /* by turn and rank: its call and whether it has ended; then all slots */
 };
 
 typedef struct member { /* one rank */
@@ -36,7 +36,7 @@ typedef struct member { /* one rank */
     bt_page *page;
     int turn;
     int spins;
-    size_t lent; /* bytes of its field; 0: it is free */
+    size_t lent; /* bytes lent of its field; 0: it is free */
 } member;
 
 static uint64_t *call_of(bt_page *page, int turn, int rank)
@@ -49,14 +49,14 @@ static char *slot_of(bt_page *page, int turn, int rank)
     return page->memory + 2 * (size_t)page->ranks * BT_ALIGN + (size_t)(turn * page->ranks + rank) * PART;
 }
 
-/* Zeros, which take memory as they are written; NULL: there is no room. */
+/* Zeros, which take memory only when written; NULL: there is no room. */
 static void *share(size_t size)
 {
     void *memory = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     return memory == MAP_FAILED ? NULL : memory;
 }
 
-/* A field is as large as the machine's memory: no rank needs more, and how much it does is not known yet. */
+/* A field is as large as the machine's memory: no rank needs more, and the actual need is not known yet. */
 bt_page *bt_page_new(int ranks)
 {
     const size_t each = 2 * ((size_t)BT_ALIGN + PART), size = sizeof(bt_page) + (size_t)ranks * each;
@@ -116,7 +116,7 @@ const char *bt_page_failure(const bt_page *page, int *code)
 
 /* ---- meeting ---- */
 
-/* The other thread of the core has it meanwhile. */
+/* Leaves the core to its other hardware thread. */
 static void relax(void)
 {
 #if defined __x86_64__
@@ -124,8 +124,8 @@ static void relax(void)
 #endif
 }
 
-/* Until `met` is another number, or a rank has failed. Now and then it looks by itself: nobody may be left to wake it.
- */
+/* Waits until `met` changes or a rank has failed. It wakes up regularly by itself, as there may be nobody left to wake
+ * it. */
 static void wait_for(bt_page *page, unsigned met, int spins)
 {
     for (int i = 0; i < spins; i++)
@@ -155,7 +155,7 @@ static bt_status meet(member *m)
     return atomic_load(&page->met) != met ? BT_OK : bt_fail(BT_ERROR_DEVICE, "another rank has failed");
 }
 
-/* All have put their part into their slot, and are at the same call. */
+/* Puts this rank's part into its slot and waits for the others to do so. Fails if they are at another call. */
 static bt_status put(member *m, uint64_t what, const void *own, size_t bytes)
 {
     bt_page *page = m->page;

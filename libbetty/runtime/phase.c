@@ -1,4 +1,4 @@
-/* runtime/phase.c: planning a list of programs together, and running them. */
+/* runtime/phase.c: plans a list of programs together, and runs them. */
 #include "runtime/phase.h"
 
 #include "base/footprint.h"
@@ -124,7 +124,7 @@ static void find_bases(bt_phase *phase)
     }
 }
 
-/* The rank's own in its place. */
+/* The phase's spent variable, or the rank's counterpart of it. */
 static const bt_var *spent_of(const bt_phase *phase)
 {
     if (!phase->spent || phase->instance->world.ranks == 1)
@@ -143,7 +143,7 @@ static bt_program *compile(const bt_phase *phase, const bt_graph *graph, bool lo
     return bt_compile_graph(graph, &options);
 }
 
-/* What ranks divide may be gathered again. */
+/* Whether values divided among ranks may be gathered again. */
 static bool may_regather(const bt_phase *phase)
 {
     return phase->instance->world.ranks > 1 && phase->instance->world.window > 0;
@@ -179,7 +179,7 @@ static int add(bt_phase *phase, const bt_graph *graph, int loop, const char *par
     return (int)phase->entry_count - 1;
 }
 
-/* Which steps run again is each rank's own choice: where their choices make them meet elsewhere, *same is false. */
+/* Each rank chooses by itself which steps run again. *same: the ranks still meet at the same collectives. */
 static bt_status compare(const bt_phase *phase, int entry, bool *same)
 {
     const uint64_t own = phase->entries[entry].meets;
@@ -201,7 +201,7 @@ static bt_status gather_once(bt_phase *phase, const bt_graph *graph, int entry)
     return program ? bt_phase_replace(phase, e, program) : bt_error_status();
 }
 
-/* All ranks gather at the same places, or each of them once. */
+/* Unless all ranks gather at the same places, compiles again so that each gathers only once. */
 static bt_status agree(bt_phase *phase, const bt_graph *graph, int entry)
 {
     bool same = true;
@@ -259,7 +259,7 @@ char *bt_phase_address(void *user, int64_t value, size_t start)
     return memory ? memory + (start - phase->values[value].start) : NULL;
 }
 
-/* What is only planned stays where it is: a plan may be made many times before the one that runs. */
+/* Variables of a phase that is only planned stay where they are: there may be many plans before the one that runs. */
 static bt_status settle(bt_phase *phase)
 {
     if (phase->settled || phase->instance->first->dry)
@@ -286,7 +286,7 @@ static bt_status bind(bt_phase *phase)
     return BT_OK;
 }
 
-/* The arena may have grown since, and so have moved. Only whoever needs its addresses has them set anew: the arena
+/* The arena may have grown since, and moved. Only the phase that needs its addresses sets them again, since the arena
  * grows with many of the phases that are planned. */
 static bt_status bind_anew(bt_phase *phase)
 {
@@ -356,7 +356,7 @@ void bt_phase_begin(bt_phase *phase)
 {
     for (int r = 0; r < bt_phase_others(phase); r++)
         bt_phase_begin(phase->others[r]);
-    leave(phase);           /* the run before may have failed */
+    leave(phase);           /* the previous run may have failed */
     (void)bind_anew(phase); /* an error comes again when it runs */
     if (phase->value_count)
         memset(phase->cleared, 0, (size_t)phase->value_count * sizeof *phase->cleared);
@@ -378,7 +378,7 @@ char *bt_phase_lend(bt_phase *phase, bt_var *var)
     return bind_anew(phase) == BT_OK && var->data ? memset(var->data, 0, var->bytes) : NULL;
 }
 
-/* Two phases share one arena, so one would write over what the other still needs. */
+/* Two phases share one arena, so one would overwrite what the other still needs. */
 static bt_status enter(bt_phase *phase)
 {
     bt_instance *instance = phase->instance;
@@ -390,7 +390,7 @@ static bt_status enter(bt_phase *phase)
     return BT_OK;
 }
 
-/* Until its first kernel can be called. */
+/* Prepares everything up to the first kernel call. */
 static bt_status make_ready(bt_phase *phase, int entry)
 {
     if (phase->instance->dry)
@@ -408,8 +408,8 @@ static bt_status make_ready(bt_phase *phase, int entry)
     return BT_OK;
 }
 
-/* Ranks with a device each: the devices would wait for ever where the ranks ran different programs, or one is gone. The
- * host waits for the other hosts only. */
+/* If each rank has a device, the devices would wait forever if the ranks ran different programs, or one were gone. So
+ * the hosts meet first; only they wait for each other here. */
 static bt_status meet(const bt_phase *phase, int entry)
 {
     const uint64_t meets = phase->entries[entry].meets;
@@ -432,7 +432,8 @@ bt_status bt_phase_run(bt_phase *phase, int entry)
     return phase->instance->profile ? bt_profile_run(phase, entry) : bt_bound_run(phase->entries[entry].bound);
 }
 
-/* Where the row of the variable lies as the entry reads it; NULL: it is another's, or nothing will read it any more. */
+/* Where this row of the variable lies when the entry reads it; NULL: it belongs to another variable, or nothing will
+ * read it any more. */
 static const char *row_of(const bt_phase *phase, int entry, const bt_var *var, int64_t value)
 {
     if (phase->values[value].var != var || phase->intervals[value].last < phase->entries[entry].base)
@@ -490,7 +491,7 @@ void bt_phase_end(bt_phase *phase)
         bt_watch_drop(phase);
 }
 
-/* What the arena holds of the phase; *copy stays NULL where there is none. */
+/* Copies the phase's arena; *copy stays NULL if it has none. */
 static bt_status copy_arena(const bt_phase *phase, char **copy)
 {
     bt_instance *instance = phase->instance;
@@ -544,7 +545,7 @@ bt_status bt_instance_put_back(bt_instance *instance, bt_aside *aside)
     for (int r = 0; r < ranks; r++) {
         bt_phase *phase = of_rank(aside->phase, r);
         if (status == BT_OK)
-            status = fill_arena(phase, aside->copies[r]); /* lost where the arena could not grow */
+            status = fill_arena(phase, aside->copies[r]); /* lost if the arena cannot grow */
         phase->instance->current = phase;
     }
     free_copies(aside, ranks);
@@ -589,7 +590,7 @@ bool bt_phase_saves(const bt_phase *phase, const char *level)
 bt_status bt_part_run(bt_phase *phase, int entry)
 {
     const bt_phase_entry *e = &phase->entries[entry];
-    e->bound->place = e->place; /* for what fails later, on a device */
+    e->bound->place = e->place; /* for later failures on a device */
     bt_status status = bt_phase_run(phase, entry);
     if (status != BT_OK)
         bt_error_context("%s", e->place);

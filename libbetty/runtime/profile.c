@@ -6,7 +6,7 @@
 
 enum { EVENTS = 20000 };
 
-typedef struct table { /* a program's rows: one for each of its steps, from `first` on */
+typedef struct table { /* a program's rows: one per step, from `first` on */
     const bt_program *program;
     int64_t first;
 } table;
@@ -106,7 +106,7 @@ static void note(bt_profile *profile, int64_t row, double begin, double end)
         profile->events[profile->event_count++] = (bt_profile_event){row, begin - profile->start, end - begin};
 }
 
-/* By the host's clock: each call is waited for. */
+/* Times by the host's clock: waits for each call. */
 static bt_status run_timed(bt_profile *profile, const bt_bound *bound, int64_t first)
 {
     for (int64_t s = 0; s < bound->program->step_count; s++) {
@@ -118,7 +118,7 @@ static bt_status run_timed(bt_profile *profile, const bt_bound *bound, int64_t f
     return BT_OK;
 }
 
-/* By the device's: it is waited for once, at the end. */
+/* Times by the device's clock: waits once, at the end. */
 static bt_status run_ticking(bt_profile *profile, const bt_bound *bound, int64_t first)
 {
     double begin = bt_seconds(), seconds;

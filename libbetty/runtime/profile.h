@@ -1,6 +1,6 @@
-/* runtime/profile.h: where the time of a run goes. Every kernel call is timed, and so is what callers name themselves,
- * as the drawing of batches: by the host's clock (some 50 ns each), or, on a device that can, by its own, for which the
- * host waits once a run of a program. */
+/* runtime/profile.h: where the time of a run goes. Times every kernel call and work that callers name, such as drawing
+ * batches: by the host's clock (some 50 ns each), or, on a device that can, by its own, for which the host waits once
+ * per run of a program. */
 #ifndef BT_PROFILE_H
 #define BT_PROFILE_H
 
@@ -26,16 +26,16 @@ void bt_profile_free(bt_profile *profile); /* NULL ok */
 
 /* Runs an entry of a phase whose instance has a profile. */
 bt_status bt_profile_run(bt_phase *phase, int entry);
-/* One of its steps, which took from `begin` until now. */
+/* Adds one of its steps, which took from `begin` until now. */
 bt_status bt_profile_step(bt_phase *phase, int entry, int64_t step, double begin);
-void bt_profile_forget(bt_profile *profile, const bt_program *program); /* it is being freed; its rows stay */
+void bt_profile_forget(bt_profile *profile, const bt_program *program); /* call when it is freed; its rows stay */
 
-/* Work without a kernel, done since `begin` (bt_seconds). profile NULL: nothing is kept. */
+/* Adds work without a kernel, done since `begin` (bt_seconds). profile NULL: does nothing. */
 bt_status bt_profile_add(bt_profile *profile, const char *owner, const char *name, double begin);
 
 bool bt_profile_ticks(const bt_profile *profile); /* kernels have been timed by the device */
 const bt_profile_row *bt_profile_rows(const bt_profile *profile, int64_t *count);
-/* The first calls of all, in order, as many as there is room for. */
+/* The first calls, in order, as many as there is room for. */
 const bt_profile_event *bt_profile_events(const bt_profile *profile, int64_t *count);
 
 #endif

@@ -1,4 +1,4 @@
-/* runtime/queue.c: work in order on a device, and what goes to it and comes back. */
+/* runtime/queue.c: work in order on a device, and copies to and from it. */
 #include "runtime/queue.h"
 
 #include "base/map.h"
@@ -7,10 +7,10 @@
 
 enum { LETTERS = 64, PARCELS = 16, PIECE = 1 << 20 };
 
-typedef struct slot { /* pinned memory that the host fills, or reads, for a copy that is done later */
+typedef struct slot { /* pinned memory that the host fills or reads, for a copy done later */
     char *memory;
     size_t size;
-    int64_t mark; /* of that copy */
+    int64_t mark; /* of its last copy */
 } slot;
 
 typedef struct ring {
@@ -20,19 +20,19 @@ typedef struct ring {
 
 struct bt_queue {
     const bt_device_table *device;
-    void *work; /* the device's */
+    void *work; /* the device's queue */
     int64_t owners, waits;
-    bt_map sizes;       /* of what has been allocated on the device; 0: it is free again */
-    size_t bytes;       /* the sum */
-    bt_map pins;        /* likewise, of pinned memory that moves go to; */
+    bt_map sizes;       /* of allocations on the device; 0: freed */
+    size_t bytes;       /* the sum, with the mail and what the queue takes for itself */
+    bt_map pins;        /* of pinned memory for moves; 0: freed */
     size_t pinned;      /* the sum */
-    int64_t done;       /* all up to this mark has been waited for */
-    bt_failure failure; /* found, and not told yet */
+    int64_t done;       /* everything up to this mark has been waited for */
+    bt_failure failure; /* found, not reported yet */
     slot letters[LETTERS], parcels[PARCELS];
     ring mailed, landing;
-    char *mail, *mirror; /* numbers: far, and the host's */
+    char *mail, *mirror; /* the mail: far, and the host's copy */
     bool used[BT_MAIL_NUMBERS];
-    bool changed; /* the mirror, since it was last sent */
+    bool changed; /* the mirror has changed since it was last sent */
 };
 
 /* ---- life ---- */
@@ -92,13 +92,13 @@ void bt_queue_leave(bt_queue *queue)
 
 /* ---- waiting ---- */
 
-/* A failure is told in the words that it would have had at once. */
+/* Keeps a failure with the message that it would have had if reported at once. */
 static void keep_failure(bt_queue *queue, bt_device_failure *found)
 {
     bt_failure before = bt_failure_take();
     bt_status status = found->failure.status;
     bt_failure_give(&found->failure);
-    if (found->site.bound) /* else it is of no call: the device itself */
+    if (found->site.bound) /* else it belongs to no call, but to the device itself */
         bt_bound_blame(found->site.bound, found->site.step, status);
     if (queue->failure.status == BT_OK)
         queue->failure = bt_failure_take();
@@ -116,7 +116,7 @@ static void wait_for(bt_queue *queue, int64_t mark)
         keep_failure(queue, &found);
 }
 
-/* What has failed so far, once. */
+/* Returns a failure that was found, once. */
 static bt_status told(bt_queue *queue)
 {
     bt_status status = queue->failure.status;
@@ -167,7 +167,7 @@ void bt_queue_free(bt_queue *queue, char *far)
         bt_queue_settle(queue);
         queue->device->free(queue->work, far);
         queue->bytes -= (size_t)bt_map_get(&queue->sizes, far);
-        (void)bt_map_put(&queue->sizes, far, 0); /* it has a place there */
+        (void)bt_map_put(&queue->sizes, far, 0); /* its key exists, so this cannot fail */
     }
 }
 
@@ -203,12 +203,12 @@ void bt_queue_unpin(bt_queue *queue, char *pinned)
     bt_queue_settle(queue);
     queue->device->unpin(pinned);
     queue->pinned -= (size_t)bt_map_get(&queue->pins, pinned);
-    (void)bt_map_put(&queue->pins, pinned, 0); /* it has a place there */
+    (void)bt_map_put(&queue->pins, pinned, 0); /* its key exists, so this cannot fail */
 }
 
 size_t bt_queue_pinned(const bt_queue *queue) { return queue ? queue->pinned : 0; }
 
-/* ---- what is put onto the queue ---- */
+/* ---- work put onto the queue ---- */
 
 bt_status bt_queue_copy(bt_queue *queue, char *far, const char *from, size_t bytes)
 {
@@ -273,7 +273,7 @@ bt_status bt_queue_between(bt_queue *queue, int64_t number, double *seconds)
     return queue->device->between(queue->work, number, seconds);
 }
 
-/* ---- what is put onto it again ---- */
+/* ---- recordings ---- */
 
 bool bt_queue_records(const bt_queue *queue) { return queue->device->record != NULL; }
 bt_status bt_queue_record(bt_queue *queue) { return queue->device->record(queue->work); }
@@ -289,7 +289,7 @@ void bt_queue_discard(bt_queue *queue, void *recording)
     queue->device->discard(recording);
 }
 
-/* The next slot, once the copy that it served last has been done; NULL after an error. */
+/* Takes the next slot, after waiting for the last copy that used it; NULL after an error. */
 static slot *take(bt_queue *queue, ring *r, size_t bytes)
 {
     slot *s = &r->slots[r->next];
@@ -304,7 +304,7 @@ static slot *take(bt_queue *queue, ring *r, size_t bytes)
     return s->memory ? s : NULL;
 }
 
-/* What is in `near` goes into the next slot now, and from there to its place when its turn comes. */
+/* Copies `near` into the next slot now; the copy from there is put onto the queue. */
 static bt_status send(bt_queue *queue, ring *r, char *far, const void *near, size_t bytes)
 {
     slot *s = take(queue, r, bytes);

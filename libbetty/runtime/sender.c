@@ -1,4 +1,4 @@
-/* runtime/sender.c: calls that wait for their turn lie in a ring. */
+/* runtime/sender.c: calls waiting for their turn are kept in a ring. */
 #include "runtime/sender.h"
 
 #include <pthread.h>
@@ -14,13 +14,13 @@ typedef struct errand {
 struct bt_sender {
     bt_joint *joint;
     pthread_t thread;
-    pthread_mutex_t lock; /* of all that follows */
+    pthread_mutex_t lock; /* protects everything below */
     pthread_cond_t changed;
     errand errands[ROOM];
     int64_t given, done;
     bool stop;
-    bt_status status; /* of the first that has failed, */
-    char *message;    /* and what it said */
+    bt_status status; /* of the first call that failed */
+    char *message;    /* its message */
 };
 
 static void fail(bt_sender *s, bt_status status)
@@ -66,7 +66,7 @@ bt_sender *bt_sender_new(bt_joint *joint)
     s->joint = joint;
     pthread_mutex_init(&s->lock, NULL);
     pthread_cond_init(&s->changed, NULL);
-    sigfillset(&all); /* signals are for the program's own threads */
+    sigfillset(&all); /* signals go to the program's own threads */
     pthread_sigmask(SIG_SETMASK, &all, &before);
     const int failed = pthread_create(&s->thread, NULL, work, s);
     pthread_sigmask(SIG_SETMASK, &before, NULL);
@@ -96,7 +96,7 @@ void bt_sender_free(bt_sender *s)
     bt_free(s);
 }
 
-/* Under the lock. */
+/* Call with the lock held. */
 static void wait_for(bt_sender *s, int64_t done)
 {
     while (s->done < done)

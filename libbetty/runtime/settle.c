@@ -7,10 +7,10 @@
 typedef struct bt_landing { /* the place of an external variable's near data on a device */
     bt_queue *queue;
     char *far;
-    bool fresh; /* it has been sent since the data is what it is */
+    bool fresh; /* the current data has been sent */
 } bt_landing;
 
-/* The host's own, pinned. */
+/* Moves it into pinned host memory. */
 static bt_status settle_host(bt_var *var, bt_queue *queue)
 {
     char *pinned = bt_queue_pin(queue, var->bytes);

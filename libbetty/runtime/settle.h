@@ -1,29 +1,28 @@
-/* runtime/settle.h: where variables lie that a device works on. A variable is near when it is made, so that whoever
- * fills it need not know of a device. With the first program of a device that reads or writes it, it goes there for
- * good. */
+/* runtime/settle.h: where variables lie that a device works on. A variable is near when it is made, so that filling it
+ * needs no knowledge of a device. When the first program on a device reads or writes it, it moves there for good. */
 #ifndef BT_SETTLE_H
 #define BT_SETTLE_H
 
 #include "graph/variable.h"
 #include "runtime/queue.h"
 
-/* A variable of the run, which is its own root: its bytes lie on the device from now on. Where they lie on one already,
- * or queue is NULL, nothing happens. */
+/* Moves a root variable of the run to the device. Does nothing if it lies on one already, or queue is NULL. */
 bt_status bt_var_settle(bt_var *var, bt_queue *queue);
 
-/* A variable from outside whose data is near: rows of a trajectory lie where that does. */
+/* Whether this is a variable from outside with near data; rows of a trajectory lie where the trajectory does. */
 static inline bool bt_var_lands(const bt_var *var)
 {
     return var->lifetime == BT_EXTERNAL && var->category != BT_TRAJECTORY;
 }
 
-bt_status bt_var_place(bt_var *var, bt_queue *queue); /* makes its place on the device, before it is first sent there */
+bt_status bt_var_place(bt_var *var, bt_queue *queue); /* allocates its place there, before it is first sent */
 
-/* A variable from outside: *data is where the queue's device has what its near data held when it was last pointed there
- * (runtime/store.h); sent the first time that it is asked for. One that is laid within another lies where that does. */
+/* A variable from outside: *data is the copy, on the queue's device, of its near data as it was when the variable was
+ * last pointed there (runtime/store.h). It is sent when first asked for. A variable laid within another lies where that
+ * one does. */
 bt_status bt_var_land(bt_var *var, bt_queue *queue, char **data);
-void bt_var_moved(bt_var *var); /* its near data is another from now on */
+void bt_var_moved(bt_var *var); /* its near data has been replaced */
 
-void bt_var_unsettle(bt_var *var); /* frees what is the variable's own of all that */
+void bt_var_unsettle(bt_var *var); /* frees what the variable owns of all that */
 
 #endif

@@ -6,14 +6,14 @@
 #include "runtime/settle.h"
 #include <string.h>
 
-/* So far every instance has the same copy of a variable. */
+/* So far all instances share one copy of a variable. */
 static bt_queue *queue_of(const bt_instance *instance, const bt_var *var)
 {
     (void)instance;
     return var->base ? var->base->queue : var->queue;
 }
 
-/* The host reads and writes what is pinned itself, once what has been put onto the queue is done. */
+/* Pinned memory is read and written by the host itself, once the work on the queue is done. */
 static bool is_pinned(const bt_instance *instance, const bt_var *var)
 {
     return queue_of(instance, var) && bt_var_space(var) == BT_SPACE_HOST;
@@ -41,7 +41,7 @@ static char *find(const bt_var *var, size_t offset, size_t bytes)
     return data && check_range(var, offset, bytes) == BT_OK ? data + offset : NULL;
 }
 
-/* Of one whose ranks have summands. */
+/* Reads a variable of which each rank has a summand. */
 static bt_status read_sum(const bt_instance *instance, const bt_var *var, size_t offset, void *to, size_t bytes)
 {
     BT_TRY(bt_var_sum(var, offset, to, bytes));
@@ -50,7 +50,7 @@ static bt_status read_sum(const bt_instance *instance, const bt_var *var, size_t
     return bt_joint_sum(instance->joint, var->dtype, to, (int64_t)(bytes / bt_dtype_size(var->dtype)));
 }
 
-/* Of one of which each rank has a stretch. */
+/* Reads a variable of which each rank has a stretch. */
 static bt_status read_parts(const bt_instance *instance, const bt_var *var, size_t offset, void *to, size_t bytes)
 {
     BT_TRY(bt_var_collect(var, offset, to, bytes));
@@ -100,7 +100,7 @@ bt_status bt_store_write(const bt_instance *instance, bt_var *var, size_t offset
     return BT_OK;
 }
 
-/* Between two variables. What comes from a device stays there: nobody waits. */
+/* Copies between two variables. Data from a device stays there, without waiting. */
 static bt_status transfer(const bt_instance *instance, bt_var *to, size_t to_offset, const bt_var *from,
                           size_t from_offset, size_t bytes)
 {
@@ -128,7 +128,7 @@ static bt_status transfer(const bt_instance *instance, bt_var *to, size_t to_off
                                : bt_queue_copy(queue, target, source, bytes);
 }
 
-/* Each rank for itself, where both lie alike; else the whole of it, in parts of this size. */
+/* Each rank copies its own part if both lie alike; otherwise everything is copied in pieces of this size. */
 static bt_status transfer_parts(const bt_instance *instance, bt_var *to, size_t to_offset, const bt_var *from,
                                 size_t from_offset, size_t bytes)
 {
@@ -196,7 +196,7 @@ bt_status bt_store_clear(const bt_instance *instance, bt_var *var)
 
 bt_status bt_store_get(const bt_instance *instance, const bt_var *var, int64_t i, double *value)
 {
-    double element = 0; /* room for one of any dtype */
+    double element = 0; /* room for one number of any dtype */
     size_t bytes = bt_dtype_size(var->dtype);
     BT_TRY(bt_store_read(instance, var, (size_t)i * bytes, &element, bytes));
     *value = bt_get(var->dtype, &element, 0);
@@ -220,9 +220,9 @@ static bt_status check_count(const bt_var *var, bt_array array)
                    (long long)(array.data ? found : 0));
 }
 
-enum { PART = 4096 }; /* numbers that are converted at once */
+enum { PART = 4096 }; /* numbers converted at once */
 
-/* So many elements from `first` on, at most PART. */
+/* How many elements from `first` on to convert next, at most PART. */
 static int64_t part_of(int64_t first, int64_t count) { return count - first < PART ? count - first : PART; }
 
 bt_status bt_store_to_array(const bt_instance *instance, const bt_var *var, bt_array to)

@@ -75,7 +75,7 @@ void bt_var_offload(bt_var *root)
         bt_var *own = root->copies ? root->copies->own[r] : NULL;
         if (own && own != root && r == root->copies->home)
             count_host(own);
-        else if (own) /* that of another rank is not counted */
+        else if (own) /* another rank's memory is not counted */
             own->space = BT_SPACE_HOST;
     }
 }
@@ -120,7 +120,7 @@ char *bt_var_data(const bt_var *var)
     return var->base->data ? var->base->data + var->offset : NULL;
 }
 
-/* Offsets of the windows in storage order, of those that have a name; the size of all with their gaps. */
+/* Computes the offsets of the named windows in storage order, and the total size with gaps. */
 static bt_status layout(const bt_array *shapes, const char *const *names, const int64_t *order, int64_t count,
                         size_t *offsets, size_t *total)
 {

@@ -1,4 +1,4 @@
-/* runtime/variable.h: variables: storage that outlives a program, and the blocks it stands in. */
+/* runtime/variable.h: variables: storage that outlives a program, and blocks of them. */
 #ifndef BT_VARIABLE_H
 #define BT_VARIABLE_H
 
@@ -8,16 +8,15 @@ const char *bt_category_name(bt_category category);
 
 bt_var *bt_var_new(bt_lifetime lifetime, bt_category category, const char *owner, const char *name, bt_array shape);
 bt_var *bt_var_window(bt_var *base, size_t offset, const char *name, bt_array shape);
-/* A root of the run lies in the host's memory from now on, on every rank: before the first program that needs it. */
+/* Puts a root variable of the run into host memory, on every rank; before the first program that needs it. */
 void bt_var_offload(bt_var *root);
 void bt_var_free(bt_var *var);        /* windows before their base */
 char *bt_var_data(const bt_var *var); /* NULL if not bound */
 
-/* A block: windows of one dtype, each aligned to BT_ALIGN, in one flat variable. `order` gives the order of storage:
- * window i of the block is shapes[order[i]]. windows[j] belongs to shapes[j]; where names[j] is
- * NULL, there is none. */
+/* A block: windows of one dtype, each aligned to BT_ALIGN, in one flat variable. `order` gives the storage order: the
+ * i-th stored window has shapes[order[i]]. windows[j] belongs to shapes[j]; it is NULL if names[j] is. */
 typedef struct bt_block {
-    bt_var *flat;     /* [elements with the gaps] */
+    bt_var *flat;     /* [elements, gaps included] */
     bt_var **windows; /* in the order of shapes; NULL: none */
     int64_t count;
 } bt_block;

@@ -7,23 +7,23 @@ enum { PATTERN = 0x7f };
 
 typedef struct held { /* a value of the phase */
     char *memory;     /* NULL: not alive */
-    bool tied;        /* lies in the allocation of the value before it */
-    bool wanted;      /* is to be alive now */
-    bool stays;       /* and was before */
+    bool tied;        /* shares the allocation of the value before it */
+    bool wanted;      /* must be alive now */
+    bool stays;       /* and was alive before */
 } held;
 
 struct bt_watch {
     held *values;
-    char *stage; /* room for the largest value in parts, while its parts are allocated again */
+    char *stage; /* holds the largest divided value while its parts are reallocated */
 };
 
 typedef struct moment { /* a step of a program */
     bt_phase *phase;
     const bt_program *program;
-    int64_t step, time; /* within the program, and of the phase */
+    int64_t step, time; /* step: in the program; time: in the phase */
 } moment;
 
-/* Near, each is an allocation whose end a sanitizer knows. */
+/* In near memory each value is its own allocation, so a sanitizer knows its end. */
 static char *obtain_bytes(bt_queue *queue, size_t bytes, bt_space space)
 {
     char *memory = !queue                   ? aligned_alloc(BT_ALIGN, bytes)
@@ -80,12 +80,12 @@ static size_t rounded(const bt_phase *phase, int64_t i)
     return phase->intervals[i].bytes ? phase->intervals[i].bytes : BT_ALIGN;
 }
 
-/* That nobody wrote behind the value, up to the end of its red zone. */
+/* Checks that nobody wrote behind the value, up to the end of its red zone. */
 static bt_status check_behind(const bt_phase *phase, int64_t i)
 {
     const bt_phase_value *value = &phase->values[i];
     const size_t bytes = rounded(phase, i) + phase->instance->red_zone - value->used;
-    char zone[4 * BT_ALIGN]; /* a red zone, and what a value is rounded up by */
+    char zone[4 * BT_ALIGN]; /* a red zone, and the value's rounding */
     bool same = bytes <= sizeof zone;
     if (same && value->space == BT_SPACE_HOST)
         BT_TRY(bt_queue_wait(phase->instance->queue));
@@ -115,7 +115,7 @@ static bt_status release(bt_phase *phase, int64_t i)
     return status;
 }
 
-/* Whether something that is read or written around this step lies in this part of a variable and in the one before. */
+/* Whether a buffer in use at this step spans this part of a variable and the one before. */
 static bool tie(const moment *m, int64_t i)
 {
     const bt_phase_value *value = &m->phase->values[i];
@@ -131,7 +131,7 @@ static bool tie(const moment *m, int64_t i)
     return false;
 }
 
-/* One allocation for the value i and those tied to it, up to `to`. A pattern shows who reads what was never written. */
+/* Makes one allocation for the values i .. to - 1. A pattern reveals reads of bytes that were never written. */
 static bt_status obtain(bt_phase *phase, int64_t i, int64_t to)
 {
     size_t bytes = phase->instance->red_zone;
@@ -151,7 +151,7 @@ static bt_status obtain(bt_phase *phase, int64_t i, int64_t to)
         memory += rounded(phase, k);
     }
     bool cut = phase->intervals[i].joined || (i + 1 < phase->value_count && phase->intervals[i + 1].joined);
-    if (phase->values[i].var && !cut) { /* in parts it has no address */
+    if (phase->values[i].var && !cut) { /* a divided variable has no single address */
         phase->values[i].var->data = phase->watch->values[i].memory;
         phase->values[i].var->queue = queue;
         bt_phase_clear(phase, i);
@@ -159,7 +159,7 @@ static bt_status obtain(bt_phase *phase, int64_t i, int64_t to)
     return BT_OK;
 }
 
-/* The parts from .. to of a value, allocated again as they are needed, if they are not so already. */
+/* Reallocates the parts from .. to - 1 of a value as they are needed now, unless they are so already. */
 static bt_status rearrange(const moment *m, int64_t from, int64_t to)
 {
     held *h = m->phase->watch->values;
@@ -183,7 +183,7 @@ static bt_status rearrange(const moment *m, int64_t from, int64_t to)
     return BT_OK;
 }
 
-/* At this time of the phase: what is over is freed, then what begins is allocated. */
+/* Moves to this time of the phase: frees what has ended, then allocates what begins. */
 static bt_status advance(const moment *m)
 {
     bt_phase *phase = m->phase;
@@ -215,11 +215,11 @@ bt_status bt_watch_run(bt_phase *phase, int entry)
     const bt_program *program = phase->entries[entry].program;
     bt_bound *bound = phase->entries[entry].bound;
     for (int64_t s = 0; s < program->step_count; s++) {
-        BT_TRY(bt_bound_meet(bound, s)); /* what it waits for is freed before it */
+        BT_TRY(bt_bound_meet(bound, s)); /* moves must be done before their memory is freed */
         BT_TRY(bt_watch_reach(phase, entry, s));
         BT_TRY(bt_bound_step(bound, s));
     }
-    return program->step_count ? bt_bound_end(bound) : BT_OK; /* without a step, nothing lives */
+    return program->step_count ? bt_bound_end(bound) : BT_OK; /* without a step, nothing is alive */
 }
 
 void bt_watch_drop(bt_phase *phase)

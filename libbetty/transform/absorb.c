@@ -1,4 +1,4 @@
-/* transform/absorb.c: what reads a value alone is computed together with it. */
+/* transform/absorb.c: computes a value together with its only reader. */
 #include "transform/absorb.h"
 
 #include "ops/ops.h"
@@ -13,8 +13,8 @@ typedef struct pass {
 
 static bool absorbs(const bt_op *op) { return op->info && op->info->absorb; }
 
-/* The f32 value that the input shows rounded to 16 bits, where that is read by the node alone, to whom it is all the
- * same; NULL: there is none. */
+/* The f32 value behind an input that was rounded to 16 bits, if only this node reads it and its result is the same
+ * without the rounding; NULL: none. */
 static const bt_tensor *unrounded(const pass *p, const bt_node *node, int i)
 {
     const bt_node *widen = node->in[i]->node, *cast = widen->inputs == 1 ? widen->in[0]->node : NULL;
@@ -25,7 +25,7 @@ static const bt_tensor *unrounded(const pass *p, const bt_node *node, int i)
     return absorbs(cast->in[0]->node->op) ? cast->in[0] : NULL;
 }
 
-/* What stands for the node in the new graph, together with one of its inputs; NULL: nothing. */
+/* The node merged with one of its inputs in the new graph; NULL: it is not merged. */
 static bt_tensor *together(pass *p, const bt_node *node)
 {
     bt_tensor *in[3] = {NULL};
@@ -61,8 +61,8 @@ static void look(pass *p, const bt_node *node)
     p->rewrite.map[node->out->id] = found;
 }
 
-/* If this is false there is nothing to do, and the graph need not be copied. Elementwise ops count where they are of
- * images: others are too small, and too many. */
+/* If false, there is nothing to do and the graph need not be copied. Elementwise ops count only on images: others are
+ * too small and too many. */
 static bool has_work(const bt_graph *graph)
 {
     for (int64_t n = 0; n < graph->node_count; n++) {

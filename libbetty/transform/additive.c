@@ -1,5 +1,5 @@
-/* transform/additive.c: whether a loss is a mean over the examples of its batch: each value is put into a class, from
- * the leaves on, by what its op's record says. */
+/* transform/additive.c: whether a loss is a mean over the examples of its batch. Classifies each value, from the leaves
+ * on, by its op's record. */
 #include "transform/additive.h"
 
 #include "ops/ops.h"
@@ -9,42 +9,42 @@
 
 typedef enum kind {
     CONSTANT, /* the same for every batch */
-    ROWS,     /* along its axis, each part belongs to one example and depends on no other */
-    MEAN,     /* a mean over the examples, times and plus constants */
-    SUM,      /* likewise a sum */
-    MIXED     /* made of such a value, in a way that has been told */
+    ROWS,     /* each part along its axis belongs to one example and depends on no other */
+    MEAN,     /* a mean over the examples, up to constant factors and summands */
+    SUM,      /* a sum over the examples, likewise */
+    MIXED     /* depends on the batch in another way, which has been reported */
 } kind;
 
 typedef struct value {
     kind kind;
-    int axis;             /* ROWS: a multiple of the examples; -1: a batch of one example that has lost its axis */
-    double terms, factor; /* SUM: of how many elements; what it has been multiplied by */
-    bool final;           /* SUM: something else has been added: no factor makes it a mean */
-    const bt_node *sum;   /* SUM: where it was taken */
+    int axis; /* ROWS: its size is a multiple of the examples; -1: a batch of one example without its axis */
+    double terms, factor; /* SUM: of how many elements; the factor since then */
+    bool final;           /* SUM: something has been added, so no factor makes it a mean */
+    const bt_node *sum;   /* SUM: the node that took it */
 } value;
 
 typedef struct analysis {
     int64_t examples;
-    const bt_node *count; /* by which micro-batches are weighted; NULL: by their examples */
+    const bt_node *count; /* the weight of micro-batches; NULL: their examples */
     value *values;        /* by tensor id */
     bool *reaches;        /* by node index: the loss depends on it */
-    bt_array *in;         /* of the node in turn */
-    int *axes;            /* twice as many: bt_node_batch_axis */
+    bt_array *in;         /* of the current node */
+    int *axes;            /* twice as many, for bt_node_batch_axis */
     int inputs_room;
-    const char *told; /* the place of the node that was told last */
+    const char *told; /* the path of the last node reported */
     bool mixed;
     bt_split_fn *found;
     void *user;
 } analysis;
 
-static bool is_one(double x) { return fabs(x - 1) < 1e-5; /* also where 1/n is a float */ }
+static bool is_one(double x) { return fabs(x - 1) < 1e-5; /* holds even if 1/n was rounded to float */ }
 
-/* What the inputs of a node are together. */
+/* The classes of a node's inputs, summed up. */
 typedef struct inputs {
     bool mixed, rows, taken; /* taken: a MEAN or a SUM among them */
-    bool aligned;            /* all ROWS have them along one axis */
-    int sum;                 /* which is the SUM; -1: none */
-    int count;               /* of those that are not CONSTANT */
+    bool aligned;            /* all ROWS have the same axis */
+    int sum;                 /* the input that is a SUM; -1: none */
+    int count;               /* how many are not CONSTANT */
 } inputs;
 
 static inputs look(const analysis *a, const bt_node *node)
@@ -67,7 +67,7 @@ static inputs look(const analysis *a, const bt_node *node)
     return all;
 }
 
-/* Where the parts of the examples lie in the output; -1, BT_BATCH_SUMMED. */
+/* The axis of the examples in the output; or -1, or BT_BATCH_SUMMED. */
 static int axis_of(const analysis *a, const bt_node *node)
 {
     for (int i = 0; i < node->inputs; i++) {
@@ -79,7 +79,7 @@ static int axis_of(const analysis *a, const bt_node *node)
     return axis >= 0 && node->out[0].dims[axis] % a->examples ? -1 : axis;
 }
 
-/* Every input that comes from the batch enters linearly, the others are constants. */
+/* Whether the node is linear in all inputs that come from the batch. */
 static bool is_linear(const analysis *a, const bt_node *node, const inputs *all)
 {
     const bt_op_info *info = node->op->info;
@@ -92,7 +92,7 @@ static bool is_linear(const analysis *a, const bt_node *node, const inputs *all)
     return together || all->count == 1;
 }
 
-/* What the op multiplies its input `which` by; NaN: by no single number that is known. */
+/* The number by which the op multiplies its input `which`; NaN: not a single known number. */
 static double factor_of(const bt_node *node, int which)
 {
     double numbers[BT_MAX_ITEMS], at_one, at_zero;
@@ -114,7 +114,7 @@ static value scaled(const analysis *a, const bt_node *node, const inputs *all)
     value v = a->values[node->in[all->sum]->id];
     double factor = factor_of(node, all->sum), n = (double)a->examples;
     bool added = bt_op_flags(node->op) & BT_OP_LINEAR && node->inputs > 1;
-    v.final |= added; /* what is added is not multiplied by n */
+    v.final |= added; /* the summand does not grow with n */
     v.factor *= factor;
     if (!v.final &&
         (is_one(factor * n) || is_one(factor * v.terms) || is_one(v.factor * n) || is_one(v.factor * v.terms)))
@@ -129,14 +129,14 @@ static value summed(const bt_node *node, int64_t examples)
     return (value){.kind = SUM, .terms = terms, .factor = 1, .sum = node};
 }
 
-/* The class of the node's outputs; *mixes: it is here that the examples are mixed. */
+/* The class of the node's outputs. *mixes: this node mixes the examples. */
 static value classify(const analysis *a, const bt_node *node, bool *mixes)
 {
     inputs all = look(a, node);
     if (!all.count)
         return (value){.kind = CONSTANT};
     int axis = axis_of(a, node);
-    if (all.mixed) /* beside examples it is as good as a constant, so that the next such place is told, too */
+    if (all.mixed) /* next to examples it counts as a constant, so that the next mixing is reported too */
         return axis >= 0 ? (value){.kind = ROWS, .axis = axis} : (value){.kind = MIXED};
     if (!all.taken) {
         if (axis == BT_BATCH_SUMMED)
@@ -218,7 +218,7 @@ bt_status bt_split_of(bt_graph *graph, bt_tensor *loss, bt_tensor *count, int64_
     const int64_t outputs = graph->output_count;
     if (count)
         bt_graph_output(graph, count);
-    bt_graph_output(graph, loss); /* the last ones, while composites are taken apart */
+    bt_graph_output(graph, loss); /* the last outputs, for inlining only */
     bt_graph *whole = bt_inline(graph, NULL, NULL);
     graph->output_count = outputs;
     analysis a = {.examples = examples, .found = found, .user = user};

@@ -1,22 +1,22 @@
-/* transform/bucket.c: the walk over the nodes, with a bucket that is open. A sum goes into it unless it depends on what
- * is there already. What reads a sum of the open bucket is held back, until it is closed: when it is full, when a
- * collective depends on it, or at the end. On rank 0 alone there may be nodes that print; they are held back like
- * others, and decide nothing. */
+/* transform/bucket.c: one walk over the nodes, with one open bucket of sums. A sum enters it unless it depends on one
+ * already in it. Readers of those sums are held back until the bucket closes: when it is full, when a collective
+ * depends on it, or at the end. Rank 0 alone may have nodes that print; they are held back like others and do not
+ * affect the decision. */
 #include "transform/bucket.h"
 
 #include "ops/ops.h"
 #include "transform/rewrite.h"
 #include <string.h>
 
-typedef enum fate { COPIED, HELD, WAITS } fate; /* held back: for its order alone, or for a sum of the open bucket */
+typedef enum fate { COPIED, HELD, WAITS } fate; /* HELD: for its order alone; WAITS: for a sum of the open bucket */
 
 typedef struct pass {
     bt_rewrite rewrite;
-    size_t most, bytes; /* of a bucket; of the open one */
+    size_t most, bytes; /* at most in a bucket; in the open one */
     fate *fates;        /* by node */
     const bt_node **open, **held;
     int64_t open_count, held_count;
-    bool says; /* something that prints is held back */
+    bool says; /* a node with an effect is held back */
     int64_t joined;
 } pass;
 
@@ -39,7 +39,7 @@ static void copy(pass *p, const bt_node *node)
     bt_rewrite_copy(&p->rewrite, node);
 }
 
-/* Of what is held back all that has no worse a fate than this, in its order. */
+/* Copies the held nodes whose fate is at most `worst`, in order. */
 static void release(pass *p, fate worst)
 {
     int64_t kept = 0;
@@ -51,7 +51,8 @@ static void release(pass *p, fate worst)
     p->held_count = kept;
 }
 
-/* The sums of the bucket as one node. It is where its last operand is complete, and so it is tagged. */
+/* Makes one node of the bucket's sums. It takes the place and the tag of the last one, where all operands are complete.
+ */
 static void join(pass *p)
 {
     const bt_node *last = p->open[p->open_count - 1];

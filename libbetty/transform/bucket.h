@@ -5,15 +5,13 @@
 
 #include "graph/graph.h"
 
-enum {
-    BT_BUCKET = 25 << 20
-}; /* bytes, a value that has proved itself elsewhere: Li et al. 2020, "PyTorch Distributed" */
+enum { BT_BUCKET = 25 << 20 }; /* bytes, a proven value: Li et al. 2020, "PyTorch Distributed" */
 
-/* A rank's own graph, in which an all_reduce of several operands of one dtype and reduction, at most `bytes` together,
- * replaces the last of those that it joins; *reductions falls by the others. Whatever reads one of its results comes
- * after it; everything else keeps its order. The bits are the same. The decision uses dependencies between collectives
- * and whole shapes, so it is the same on all ranks. *joined: NULL if there is nothing to join. The graph still belongs
- * to the caller. */
+/* *joined: the rank's own graph with sums joined. Sums of one dtype and reduction, at most `bytes` together, become one
+ * all_reduce of several operands in place of the last of them; *reductions falls accordingly. Readers of a result come
+ * after it; everything else keeps its order. The bits are the same. The decision depends only on dependencies between
+ * collectives and on whole shapes, so it is the same on all ranks. NULL: there is nothing to join. The graph still
+ * belongs to the caller. */
 bt_status bt_bucket(const bt_graph *graph, size_t bytes, bt_graph **joined, int64_t *reductions);
 
 #endif

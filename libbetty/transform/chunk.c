@@ -1,17 +1,17 @@
-/* transform/chunk.c: wide values that are made and used up a few rows at a time. */
+/* transform/chunk.c: wide values that are computed and used up a few rows at a time. */
 #include "transform/chunk.h"
 
 #include "transform/rewrite.h"
 #include <string.h>
 
-enum { NARROW = 8 }; /* what has so many times fewer elements in a row is what is left */
+enum { NARROW = 8 }; /* a value with this many times fewer elements is a narrow result */
 
 typedef enum place {
     OUTSIDE,
-    LATER, /* it depends on what is left of the rows */
-    WIDE,  /* made within, row by row */
-    ASIDE, /* a wide value in another shape: only one that turns it back may read it */
-    LEFT   /* made within, and narrow: what others read */
+    LATER, /* depends on a narrow result */
+    WIDE,  /* computed in the region, row by row */
+    ASIDE, /* a reshaped wide value: only a reshape back may read it */
+    LEFT   /* computed in the region, narrow: others may read it */
 } place;
 
 typedef struct region { /* a product, and the nodes that read its rows */
@@ -20,16 +20,16 @@ typedef struct region { /* a product, and the nodes that read its rows */
     const bt_node *product;
     int64_t rows;
     place *places;          /* by tensor id */
-    const bt_tensor **same; /* by tensor id: of a wide value in its first shape again, that value; NULL: itself */
+    const bt_tensor **same; /* by tensor id: the wide value that a reshape shows; NULL: itself */
     bool *inside;           /* by node index */
-    bool *asked;            /* by node index: products that have had their turn, and pieces of them */
+    bool *asked;            /* by node index: products already considered, and their pieces */
 } region;
 
 /* ---- which nodes ---- */
 
 static bool is_row_sized(const region *r, const bt_tensor *x) { return x->rank > 0 && x->dims[0] == r->rows; }
 
-/* The inputs that are taken in pieces: a product's rows; of others whatever has as many. */
+/* Whether the input is taken in pieces: a product's rows; of other nodes, any input with as many rows. */
 static bool is_cut(const region *r, const bt_node *node, int i)
 {
     return node == r->product ? i == 0 : is_row_sized(r, node->in[i]);
@@ -42,7 +42,7 @@ static bool is_product(const bt_node *node)
            x->dims[0] == node->out->dims[0] && x->dims[0] > 1;
 }
 
-/* Row i of the outputs is made of row i of what is cut, whatever the other rows are. */
+/* Whether row i of the outputs depends only on row i of the cut inputs. */
 static bool goes_by_rows(const region *r, const bt_node *node)
 {
     bt_array in[BT_MAX_ITEMS + 1] = {{0}}, out[BT_MAX_OUTPUTS] = {{0}};
@@ -51,7 +51,7 @@ static bool goes_by_rows(const region *r, const bt_node *node)
     if (!info || !(info->shares || info->flags & BT_OP_ELEMENTWISE) || !node->op->infer ||
         node->inputs > BT_MAX_ITEMS || node->outputs > BT_MAX_OUTPUTS ||
         bt_node_any(node, BT_OP_RANDOM | BT_OP_EFFECT | BT_OP_LEAF))
-        return false; /* nothing says so, or each piece would draw, or do, something else */
+        return false; /* unknown, or each piece would draw or do something different */
     for (int i = 0; i < node->inputs; i++) {
         in[i] = bt_tensor_array(node->in[i]);
         axes[i] = is_cut(r, node, i) ? 0 : -1;
@@ -69,7 +69,7 @@ static bool goes_by_rows(const region *r, const bt_node *node)
     return rows;
 }
 
-/* The node looks at all elements of its input, in their order, in another shape. */
+/* Whether the node only reshapes its input. */
 static bool only_shapes(const bt_node *node)
 {
     if (node->inputs != 1 || node->outputs != 1 || !node->op->info || !node->op->info->view ||
@@ -87,7 +87,7 @@ static bool has_dims(const bt_tensor *a, const bt_tensor *b)
     return bt_shape_same(bt_tensor_array(a), bt_tensor_array(b));
 }
 
-/* Takes a reader of wide values into the region; false: it needs all rows. */
+/* Adds a reader of wide values to the region; false: it needs all rows. */
 static bool take(region *r, const bt_node *node)
 {
     r->inside[node->index] = true;
@@ -129,7 +129,7 @@ static bool keeps_wide(const region *r, bt_tensor *const *kept, int count)
     return wide;
 }
 
-/* False: the product is needed as a whole, or nobody makes little of it. */
+/* Grows the region of a product. False: the whole product is needed, or nothing narrow is computed from it. */
 static bool grow(region *r, const bt_node *product, bt_tensor *const *kept, int count)
 {
     const bt_graph *graph = r->graph;
@@ -161,7 +161,7 @@ static bool grow(region *r, const bt_node *product, bt_tensor *const *kept, int 
 
 /* ---- in pieces ---- */
 
-/* `to` is like `from`, of the other graph. */
+/* Gives `to` the properties of `from`, its counterpart in the old graph. */
 static bt_tensor *mark(bt_tensor *to, const bt_tensor *from)
 {
     if (!bt_poisoned(to)) {
@@ -206,7 +206,7 @@ static void record(piece *p, const bt_node *node)
         p->parts[node->out[o].id] = &out->node->out[o];
 }
 
-/* What is left of the rows, whole again. */
+/* Concatenates the narrow results of all pieces. */
 static void join(bt_rewrite *rewrite, const region *r, bt_tensor **const *parts, int64_t pieces)
 {
     bt_tensor **list = bt_graph_list(rewrite->to, pieces);
@@ -222,9 +222,9 @@ static void join(bt_rewrite *rewrite, const region *r, bt_tensor **const *parts,
         }
 }
 
-/* By tensor id of the old graph, for each piece: what stands for it; NULL: out of memory. All have the same rows but
- * the last, which has what is left: of pieces that differ the smaller ones would run first, and those next to them in
- * the sums of what they make would wait. */
+/* Records the pieces. Returns, by piece and tensor id of the old graph, its counterpart; NULL: out of memory. All
+ * pieces have the same number of rows except the last. With more varied sizes the smaller pieces would run first, and
+ * their neighbours in the sums of results would wait. */
 static bt_tensor ***cut(bt_rewrite *rewrite, const region *r, int64_t each, int64_t pieces)
 {
     bt_tensor ***parts = bt_region_alloc(rewrite->to->region, (size_t)pieces * sizeof *parts);
@@ -243,7 +243,7 @@ static bt_tensor ***cut(bt_rewrite *rewrite, const region *r, int64_t each, int6
     return parts;
 }
 
-/* Who has had its turn, in the new graph. */
+/* `asked`, by node of the new graph. */
 static bool *asked_of(const bt_rewrite *rewrite, const region *r, bt_tensor **const *parts, int64_t pieces)
 {
     const bt_graph *graph = r->graph;
@@ -292,7 +292,7 @@ static bt_graph *rewritten(region *r, int64_t each, bt_tensor **kept, int count)
 
 /* ---- all of them ---- */
 
-/* Those that are needed: by the assigns, the outputs and what is kept. */
+/* The nodes that assigns, outputs or `kept` need. */
 static bool *needed(const bt_graph *graph, bt_tensor *const *kept, int count)
 {
     bool *live = bt_live_nodes(graph);
@@ -324,8 +324,7 @@ static void close(region *r)
     bt_free(r->inside);
 }
 
-/* The first of those that have not had their turn which is made in pieces: *better is the graph with it so; NULL: there
- * is none. */
+/* Puts the next product that is to be divided into pieces. *better: the resulting graph; NULL: no product is left. */
 static bt_status chunk_one(region *r, bt_tensor **kept, int count, bt_chunk_fn *chunks, void *user, bt_graph **better)
 {
     *better = NULL;

@@ -1,5 +1,5 @@
-/* transform/derive.c: derivatives of composites that have no rule of their own. The derivative of a body is a body: it
- * becomes a composite op itself, NAME.vjp or NAME.jvp, so kernels can be given to it and the next order works alike. */
+/* transform/derive.c: derivatives of composites without a rule of their own. The derivative of a body is a body: it
+ * becomes a composite op, NAME.vjp or NAME.jvp, so it can be given kernels, and higher orders work the same way. */
 #include "transform/grad.h"
 
 #include "ops/ops.h"
@@ -9,28 +9,27 @@
 
 typedef enum { VJP, JVP } kind;
 
-/* A derivative op. It is identified by its base, and by what is given and wanted: bit i stands for output or input i.
- */
+/* A derivative op, identified by its base and by what is given and wanted: bit i stands for output or input i. */
 typedef struct bt_derived {
     bt_op op;
     bt_op_info info;
     const bt_op *base;
-    struct bt_derived *below; /* the base, where it is a derivative itself; else NULL */
+    struct bt_derived *below; /* the base, if it is a derivative itself; else NULL */
     kind kind;
     bool through;
     int inputs, outputs; /* of the base */
     uint64_t given, wanted;
     char name[96];
-    int64_t users; /* nodes of graphs, and derivatives of this one */
+    int64_t users; /* nodes of graphs, and derivatives of this op */
     struct bt_derived *next;
 } bt_derived;
 
-/* One record for each derivative, as an op's address is its identity. It goes with the last graph that uses it: the
- * base may be of a file that is closed then, and another op come to lie at its address. */
+/* One record per derivative, since an op's address is its identity. It is freed with the last graph that uses it: the
+ * base may belong to a file that is then closed, and another op may later lie at its address. */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static bt_derived *all;
 
-/* With the lock. */
+/* Call with the lock held. */
 static void release(bt_derived *d)
 {
     while (d && --d->users == 0) {
@@ -53,7 +52,7 @@ static void hold(const bt_op *op, bool on)
     pthread_mutex_unlock(&lock);
 }
 
-/* The base's body on aliases of its inputs, differentiated: result[] in full, NULL where zero. */
+/* Records the base's body on aliases of its inputs and differentiates it: result[] in full, NULL where zero. */
 static void differentiate(const bt_derived *d, const void *attr, bt_tensor *const *in, bt_tensor **result)
 {
     bt_trace *trace = bt_trace_now();
@@ -93,7 +92,7 @@ static void body(const bt_op *op, const void *attr, bt_tensor *const *in, bt_ten
             out[next++] = result[i];
 }
 
-/* Traced aside with placeholders: which results are not zero? */
+/* Finds which results are not zero, by a trial trace with placeholders. */
 static uint64_t find_wanted(const bt_derived *d, const bt_node *node, bt_tensor *const *in, int inputs)
 {
     bt_trace trace, *outer = bt_trace_now();
@@ -124,7 +123,7 @@ static uint64_t find_wanted(const bt_derived *d, const bt_node *node, bt_tensor 
 
 static int bits(uint64_t mask) { return __builtin_popcountll(mask); }
 
-/* With one user more, which is to be released; NULL: out of memory. */
+/* Returns the record with one more user, to be released by the caller; NULL: out of memory. */
 static bt_derived *find_or_make(const bt_derived *like)
 {
     pthread_mutex_lock(&lock);

@@ -1,4 +1,4 @@
-/* transform/fuse.c: what costs less as a part of a matrix product: f c + a b as one node, (f a) b as f (a b). */
+/* transform/fuse.c: folds operations into a matrix product: f c + a b as one node, (f a) b as f (a b). */
 #include "transform/fuse.h"
 
 #include "ops/ops.h"
@@ -7,8 +7,8 @@
 
 typedef struct pass {
     bt_rewrite rewrite;
-    int64_t *uses;   /* by tensor id: by nodes that are needed, through transposes, and by assigns and results */
-    int64_t *leaves; /* of these, products that would leave the tensor's factor to their results */
+    int64_t *uses;   /* by tensor id: reads by live nodes, through transposes, and by assigns and results */
+    int64_t *leaves; /* how many of these are products that could apply the factor to their result */
     bool changed;
 } pass;
 
@@ -20,7 +20,7 @@ static const bt_tensor *unturned(const bt_tensor *x, bool *turned)
     return x;
 }
 
-/* x where y = f x, with a scalar f; NULL: it is no such product. */
+/* Returns x if y = f x with a scalar f; NULL: it is not. */
 static bt_tensor *scaled(const bt_tensor *y, bt_tensor **factor)
 {
     for (int i = 0; y->node->op == &bt_op_mul && i < 2; i++) {
@@ -47,7 +47,7 @@ static bool leaves_factor(const bt_node *node, int i)
            of_bias == factor;
 }
 
-/* Which input's factor the node would leave to its result; -1: none. */
+/* The input whose factor the node could apply to its result instead; -1: none. */
 static int left_by(const bt_node *node)
 {
     for (int i = 0; i < 2 && (node->op == &bt_op_dot || node->op == &bt_op_linear); i++)
@@ -56,7 +56,7 @@ static int left_by(const bt_node *node)
     return -1;
 }
 
-/* False: there is no factor, or something else needs the product with it, too. */
+/* False: there is no factor, or something else needs the scaled matrix too. */
 static bool move_factor(pass *p, const bt_node *node)
 {
     int i = left_by(node);
@@ -81,7 +81,7 @@ static bool move_factor(pass *p, const bt_node *node)
 
 /* ---- sums ---- */
 
-/* Input i of the sum is a product of matrices that nothing else reads, and worth a place in one. */
+/* Whether input i of the sum is a matrix product that nothing else reads and that is worth fusing. */
 static bool is_part(const pass *p, const bt_node *sum, int i)
 {
     const bt_node *product = p->rewrite.map[sum->in[i]->id]->node;
@@ -144,7 +144,7 @@ static void walk(pass *p, const bt_graph *graph, const bool *live)
     }
 }
 
-/* If this is false there is nothing to do, and the graph need not be copied. */
+/* If false, there is nothing to do and the graph need not be copied. */
 static bool has_work(const bt_graph *graph)
 {
     for (int64_t n = 0; n < graph->node_count; n++) {

@@ -1,4 +1,4 @@
-/* transform/grad.c: vjp and jvp over a graph. Both walk the nodes once and ask each op for its rule. */
+/* transform/grad.c: vjp and jvp over a graph. Each walks the nodes once and asks each op for its rule. */
 #include "transform/grad.h"
 
 #include "ops/ops.h"
@@ -7,20 +7,20 @@
 /* Everything that one walk needs, by tensor id. */
 typedef struct walk {
     bt_graph *graph;
-    int64_t nodes; /* those there were at the start; the walk appends more */
+    int64_t nodes; /* the number at the start; the walk appends more */
     bool through;
     bool *given;       /* is an x */
     bool *moves;       /* depends on an x */
     bool *matters;     /* a y depends on it */
     bt_tensor **value; /* cotangents or tangents */
-    bt_tensor **kept;  /* what is read of it alone: its cast to 16 bits; NULL: the value itself is read */
+    bt_tensor **kept;  /* its cast to 16 bits, if that is its only reader; else the value itself; NULL: not read */
 } walk;
 
 static bool differentiable(const walk *w, const bt_node *node, int input)
 {
     unsigned flags = bt_op_flags(node->op);
     if (flags & BT_OP_DETACH)
-        return w->through && !w->given[node->out->id]; /* what is detached for being an x stays so */
+        return w->through && !w->given[node->out->id]; /* a detached value that is an x stays detached */
     if (flags & BT_OP_LEAF || !bt_dtype_floats(node->in[input]->dtype))
         return false;
     const bt_op_info *info = node->op->info;
@@ -28,7 +28,7 @@ static bool differentiable(const walk *w, const bt_node *node, int input)
            (input < 32 ? (info->differentiable >> input) & 1u : info->differentiable == ~0u);
 }
 
-/* A result that is only stored in 16 bits is what its op's rule finds there. */
+/* If a result is stored only in 16 bits, its op's rule gets the stored value. */
 static void find_kept(walk *w)
 {
     const bt_graph *graph = w->graph;
@@ -76,7 +76,7 @@ static bool any_output(const bool *flags, const bt_node *node)
     return false;
 }
 
-/* Which tensors lie on a path from an x to a y. */
+/* Marks the tensors on a path from an x to a y. */
 static void mark(walk *w, bt_tensor *const *x, int xs, bt_tensor *const *y, int ys)
 {
     for (int i = 0; i < xs; i++)
@@ -102,7 +102,7 @@ static void mark(walk *w, bt_tensor *const *x, int xs, bt_tensor *const *y, int 
     }
 }
 
-/* Lists for one node's rule: inputs (ending with NULL), outputs, what is given and what is wanted. */
+/* Lists for one node's rule: inputs (ending with NULL), outputs, given and wanted derivatives. */
 typedef struct lists {
     bt_tensor **in, **out, **given, **wanted;
 } lists;
@@ -133,7 +133,7 @@ static void call(const bt_node *node, bt_derivative_fn *rule, const char *name, 
     bt_guest_leave(before);
 }
 
-/* A rule that left something of another shape is a fault of its record. */
+/* A rule whose result has the wrong shape is a fault in the op's record. */
 static bt_tensor *checked(const bt_node *node, bt_tensor *found, const bt_tensor *like, const char *rule)
 {
     if (!found || !found->node)
@@ -212,8 +212,8 @@ void bt_vjp(bt_graph *graph, bt_tensor *const *y, bt_tensor *const *cotangent, i
     walk_end(&w);
 }
 
-/* Forward by reverse: a vjp is linear in its cotangents, and the adjoint of that map is the jvp. Where it is taken does
- * not matter, so the cotangents are zero. */
+/* jvp by way of vjp: a vjp is linear in its cotangents, and the adjoint of that map is the jvp. The point at which it
+ * is taken does not matter, so the cotangents are zero. */
 static void push_by_vjp(const walk *w, const bt_node *node, const lists *l)
 {
     int inputs = node->inputs, outputs = node->outputs, ys = 0, xs = 0;
@@ -299,7 +299,7 @@ void bt_jvp(bt_graph *graph, bt_tensor *const *x, bt_tensor *const *tangent, int
     walk_end(&w);
 }
 
-/* A loss reads the parameters one by one, not in the vector that bt_params has joined from them. */
+/* A loss reads the parameters one by one, not the vector into which bt_params joins them. */
 static bt_tensor *grad_of_params(bt_graph *graph, bt_tensor *y, bt_tensor *vector)
 {
     bool joined = vector->node->op == &bt_op_concat;

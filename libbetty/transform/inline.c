@@ -3,7 +3,7 @@
 
 #include "transform/rewrite.h"
 
-/* Where the op has an infer of its own, its body may say something else. */
+/* If the op has its own infer, its body may disagree. */
 static bt_tensor *checked(const bt_node *node, int output, bt_tensor *found)
 {
     const bt_tensor *due = &node->out[output];
@@ -59,7 +59,7 @@ static bt_graph *inline_once(const bt_graph *graph, keep_fn *keep, void *user)
     return bt_rewrite_end(&rewrite);
 }
 
-/* Whether a body has brought composites of its own. */
+/* False: a body contained composites of its own. */
 static bool is_done(const bt_graph *graph, keep_fn *keep, void *user)
 {
     for (int64_t n = 0; n < graph->node_count; n++)

@@ -1,4 +1,4 @@
-/* transform/join.c: two graphs that run one after the other, made one. */
+/* transform/join.c: joins two graphs that run one after the other. */
 #include "transform/join.h"
 
 #include "base/overlap.h"
@@ -9,9 +9,9 @@
 typedef struct join {
     const bt_graph *first, *second;
     const bt_var *last;
-    bt_rewrite rewrite;   /* of `second`, behind the nodes of `first` */
-    bt_tensor **map;      /* of `first`; until its nodes are copied, the room for that of `second` */
-    bt_overlaps assigned; /* by `first`: items are its assigns */
+    bt_rewrite rewrite;   /* of `second`, after the nodes of `first` */
+    bt_tensor **map;      /* of `first`; until its nodes are copied, the memory for the map of `second` */
+    bt_overlaps assigned; /* windows that `first` assigns; items are its assigns */
     bool apart;           /* they cannot be joined */
 } join;
 
@@ -30,7 +30,7 @@ static bt_status list_assigned(join *j)
     return BT_OK;
 }
 
-/* Which assigns of the first graph share a byte with the variable; how many. */
+/* Finds the first graph's assigns that share a byte with the variable, and returns how many. */
 static int64_t find_assigned(join *j, const bt_var *var)
 {
     const bt_var *root = var->base ? var->base : var;
@@ -39,7 +39,7 @@ static int64_t find_assigned(join *j, const bt_var *var)
     return j->assigned.found_count;
 }
 
-/* Whether an assign of the second graph would write over a part of what the first assigns. */
+/* Whether an assign of the second graph overwrites part of one of the first. */
 static bool collide(join *j)
 {
     for (int64_t k = 0; k < j->second->assign_count; k++) {
@@ -54,8 +54,7 @@ static bool collide(join *j)
     return false;
 }
 
-/* What the variable holds after the first graph, of the parts that it assigns, which have been found; NULL: not all of
- * it is known. */
+/* The variable's value after the first graph, put together from the assigns just found; NULL: they do not cover it. */
 static bt_tensor *held(join *j, const bt_var *var)
 {
     bt_graph *to = j->rewrite.to;

@@ -1,11 +1,11 @@
-/* transform/lay.c: from one layout to another. A partial value becomes replicated by an all_reduce, and sharded by a
- * reduce_scatter; a sharded one replicated by an all_gather; of a replicated one a rank takes its own rows, and it is
- * partial where rank 0 has it and the others have zeros. */
+/* transform/lay.c: converts between layouts. A partial value becomes replicated by an all_reduce, and sharded by a
+ * reduce_scatter. A sharded value becomes replicated by an all_gather. A replicated value becomes sharded when each
+ * rank takes its own rows, and partial when rank 0 keeps it and the others have zeros. */
 #include "transform/shard_inside.h"
 
 #include <string.h>
 
-enum { DEPTH = 64 }; /* of values whose own rows are computed rather than taken */
+enum { DEPTH = 64 }; /* nesting of values whose own rows are computed, not sliced */
 
 bt_array bt_local_shape(bt_array shape, const bt_spread *layout, int rank, int ranks)
 {
@@ -28,13 +28,13 @@ static bt_array local_shape(const bt_sharding *s, const bt_tensor *x, const bt_s
     return bt_local_shape(bt_tensor_array(x), layout, s->world->rank, s->world->ranks);
 }
 
-/* Where the rank's part begins along its axis. */
+/* The start of the rank's part along its axis. */
 static int64_t first_of(const bt_sharding *s, const bt_tensor *x, const bt_spread *layout)
 {
     return bt_share_first(layout->rows, s->world->rank, s->world->ranks) * (x->dims[layout->axis] / layout->rows);
 }
 
-/* How many of its elements come before the rank's own ones, where these are one stretch. */
+/* How many of x's elements come before the rank's own ones, if these are contiguous. */
 static int64_t elements_before(const bt_sharding *s, const bt_tensor *x, const bt_spread *layout)
 {
     if (layout->kind == BT_STRETCH)
@@ -45,8 +45,8 @@ static int64_t elements_before(const bt_sharding *s, const bt_tensor *x, const b
     return inner;
 }
 
-/* Where all parts are equally long, the layout is that of a batch with one row for each rank, whatever the batch is: so
- * rows, and groups of rows of which each rank has equally many, are known to lie alike. */
+/* If all parts are equally long, describes the layout as that of a batch with one row per rank. So rows, and groups of
+ * rows evenly divided among ranks, are recognised as lying alike. */
 static bt_spread plainly(const bt_sharding *s, bt_spread layout)
 {
     if (layout.kind == BT_SHARDED && layout.rows % s->world->ranks == 0)
@@ -163,7 +163,7 @@ static bt_tensor *first_output(bt_sharding *s, const bt_node *node, bt_tensor *c
     return own ? own->out : NULL;
 }
 
-/* An elementwise op computes the rows alone. */
+/* An elementwise op computes only these rows. */
 static bt_tensor *rows_of_elementwise(bt_sharding *s, const bt_node *node, const bt_spread *layout)
 {
     bt_tensor **in = bt_graph_list(s->rewrite.to, node->inputs);
@@ -172,7 +172,7 @@ static bt_tensor *rows_of_elementwise(bt_sharding *s, const bt_node *node, const
     return in ? first_output(s, node, in, layout) : NULL;
 }
 
-/* Along the axis the node's view shows the same again and again. */
+/* Whether the node's view repeats its input along the axis. */
 static bool repeats(const bt_node *node, int axis)
 {
     bt_view from = bt_view_of(bt_tensor_array(node->in[0])), to = {0};
@@ -180,7 +180,7 @@ static bool repeats(const bt_node *node, int axis)
     return node->op->info->view(node->attr, &from, &to, &offset) && to.strides[axis] == 0 && node->out->dims[axis] > 1;
 }
 
-/* A view shows a part of what it shows, or less of what it repeats. */
+/* A view shows the matching part of its input, or repeats it less often. */
 static bt_tensor *rows_of_view(bt_sharding *s, const bt_node *node, const bt_spread *layout)
 {
     const bt_tensor *x = node->in[0];
@@ -198,7 +198,7 @@ static bt_tensor *rows_of_view(bt_sharding *s, const bt_node *node, const bt_spr
     return in[0] ? first_output(s, node, in, layout) : NULL;
 }
 
-/* A random op draws the rows alone, where they are one stretch of what it draws. */
+/* A random op draws only these rows, if they are contiguous in its output. */
 static bt_tensor *rows_of_draw(bt_sharding *s, const bt_node *node, const bt_spread *layout)
 {
     bt_tensor *in[] = {bt_lay_whole(s, node->in[0]), NULL};
@@ -208,8 +208,8 @@ static bt_tensor *rows_of_draw(bt_sharding *s, const bt_node *node, const bt_spr
     return first_output(s, node, in, layout);
 }
 
-/* The rank's own rows of a replicated value computed from its op's inputs rather than taken from the whole of it, which
- * then nobody may need. NULL: they are not. */
+/* The rank's own rows of a replicated value, computed from its op's inputs instead of sliced from the whole, which may
+ * then not be needed at all. NULL: they cannot be. */
 static bt_tensor *computed_rows(bt_sharding *s, const bt_tensor *x, const bt_spread *layout)
 {
     const bt_node *node = x->node;

@@ -1,4 +1,4 @@
-/* transform/linearize.c: a graph split by what depends on certain variables: the rest is computed once. */
+/* transform/linearize.c: splits a graph by what depends on certain variables: the rest is computed once. */
 #include "transform/linearize.h"
 
 #include "base/map.h"
@@ -12,10 +12,10 @@ typedef struct split {
     bt_var *const *moving;
     int moving_count;
     bool *moves;         /* by node: depends on a moving variable */
-    bool *crosses;       /* by node: its value is kept */
-    bool *again;         /* by node: computed again in the second part */
-    bt_overlaps windows; /* that move: items are those of `moving` */
-    bt_overlaps once;    /* that the first part assigns: items are the graph's assigns */
+    bool *crosses;       /* by node: its value is kept for the second part */
+    bool *again;         /* by node: recomputed in the second part */
+    bt_overlaps windows; /* windows that move; items are indices in `moving` */
+    bt_overlaps once;    /* windows that the first part assigns; items are the graph's assigns */
     bt_map assigns;      /* by variable: the graph's assign */
 } split;
 
@@ -40,14 +40,14 @@ static const bt_var *read_of(const bt_node *node)
     return node->op == &bt_op_read ? ((const bt_read_attr *)node->attr)->var : NULL;
 }
 
-/* A value that stands is assigned by the first part, but for one that a moving variable takes: there the second part
- * reads the old value first. */
+/* Whether the first part does the assign: its value does not move, and neither does its variable, since the second part
+ * reads a moving variable's old value first. */
 static bool assigned_once(split *s, const bt_assign *assign)
 {
     return !s->moves[assign->value->node->index] && !var_moves(s, assign->var);
 }
 
-/* The first part changes what the node reads. */
+/* Whether the first part changes the variable that the node reads. */
 static bool overwritten(split *s, const bt_node *node)
 {
     const bt_var *var = read_of(node);
@@ -66,8 +66,8 @@ static void mark_moving(split *s)
     }
 }
 
-/* What the second part wants of what stands, it keeps or computes again: cheap values are made of what they are made
- * of. `wanted` is by node. */
+/* Values that the second part needs and that do not move are kept or, if cheap, recomputed from their inputs. `wanted`
+ * is by node. */
 static void mark_wanted(split *s, bool *wanted)
 {
     for (int64_t i = 0; i < s->graph->assign_count; i++) {
@@ -105,7 +105,8 @@ static bt_status list_assigns(split *s)
     return BT_OK;
 }
 
-/* First part: all that stands; values that cross are assigned to new variables, which `kept` lists by tensor id. */
+/* The first part: everything that does not move. Values that cross are assigned to new variables, listed in `kept` by
+ * tensor id. */
 static bt_graph *first_part(const split *s, bt_keep_fn *keep, void *user, bt_var **kept)
 {
     bt_rewrite rewrite;
@@ -129,12 +130,12 @@ static bt_graph *first_part(const split *s, bt_keep_fn *keep, void *user, bt_var
     return bt_rewrite_end(&rewrite);
 }
 
-/* Of the assigns that were carried over, those that belong to the part. */
+/* Keeps only those carried-over assigns that belong to the part. */
 static void choose_assigns(split *s, bt_graph *part, bool first)
 {
     int64_t count = 0;
     for (int64_t i = 0; i < part->assign_count; i++) {
-        int64_t whole = bt_map_get(&s->assigns, part->assigns[i].var); /* -1: it keeps a value */
+        int64_t whole = bt_map_get(&s->assigns, part->assigns[i].var); /* -1: the variable keeps a value */
         if (whole < 0 || assigned_once(s, &s->graph->assigns[whole]) == first)
             part->assigns[count++] = part->assigns[i];
     }

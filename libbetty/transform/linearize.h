@@ -7,11 +7,11 @@
 /* Makes the variable that keeps a value of the first part for the second. NULL: out of memory. */
 typedef bt_var *bt_keep_fn(void *user, const bt_tensor *value);
 
-/* *once computes what does not depend on `moving` and keeps it in variables; *each reads them and computes the rest.
- * Cheap ops (views, broadcasts, constants) are computed again rather than kept, but for reads of variables that *once
- * changes. A value that does not depend on `moving` is assigned in *once, unless a moving variable takes it. Variables
- * that share bytes with a moving one move. Effects happen in *each; what the graph returns is not looked at. Take the
- * graph inlined and simplified. Both graphs are NULL after an error. */
+/* *once computes everything that does not depend on `moving` and keeps it in variables; *each reads them and computes
+ * the rest. Cheap ops (views, broadcasts, constants) are recomputed instead of kept, except reads of variables that
+ * *once changes. An assign whose value does not depend on `moving` is done in *once, unless its variable is a moving
+ * one. Variables that share bytes with a moving one move. Effects happen in *each; the graph's outputs are ignored.
+ * Takes the graph inlined and simplified. Both graphs are NULL after an error. */
 bt_status bt_linearize(const bt_graph *graph, bt_var *const *moving, int count, bt_keep_fn *keep, void *user,
                        bt_graph **once, bt_graph **each);
 

@@ -1,19 +1,19 @@
-/* transform/reassociate.c: chains of matrix products, multiplied in the cheapest order: the recurrence over all ways to
- * set the parentheses (Godbole, "On efficient computation of matrix chain products", 1973). */
+/* transform/reassociate.c: multiplies chains of matrix products in the cheapest order, by the recurrence over all
+ * parenthesisations (Godbole, "On efficient computation of matrix chain products", 1973). */
 #include "transform/reassociate.h"
 
 #include "ops/ops.h"
 #include "transform/rewrite.h"
 #include "transform/simplify.h"
 
-enum { MOST = 16 }; /* factors of a chain; a longer one is cut */
+enum { MOST = 16 }; /* factors of a chain, at most; a longer one is cut */
 
-/* Per call and per byte: what a core of about 100 GFlop/s in f32 could have done instead in the third of a microsecond
- * that a call takes, and while a byte comes from or goes to its outer caches. */
+/* Cost per call and per byte: the f32 operations that a core of about 100 GFlop/s could do in the third of a
+ * microsecond that a call takes, or while a byte moves to or from its outer caches. */
 #define CALL_COST 3e4
 #define BYTE_COST 4.0
 
-/* A chain that would gain less than this share stays: the estimate is no better. */
+/* A chain that would gain less than this fraction stays: the estimate is no more accurate than that. */
 #define LEAST_GAIN 0.1
 
 typedef struct factor { /* a matrix, or its transpose */
@@ -25,23 +25,23 @@ typedef struct chain {
     factor factors[MOST];
     int64_t dims[MOST + 1]; /* factor i is [dims[i], dims[i + 1]] */
     int count;
-    bt_dtype low;  /* what its products are computed in: those of other levels are none of them */
-    struct whole { /* the product of factors `from` to `to`, which is there whatever becomes of the chain */
+    bt_dtype low;  /* the precision of its products; products of another precision do not belong to it */
+    struct whole { /* the product of factors `from` to `to`, which is computed in any case */
         factor product;
         int from, to;
     } wholes[MOST];
     int whole_count;
     double now; /* cost of what the chain alone needs */
     double best[MOST][MOST];
-    int cut[MOST][MOST]; /* of the best way for i .. j: i .. cut times cut + 1 .. j; KEPT + k: wholes[k] */
+    int cut[MOST][MOST]; /* the best split of i .. j: i .. cut times cut + 1 .. j; KEPT + k: wholes[k] */
 } chain;
 
 enum { KEPT = 2 * MOST };
 
 typedef struct pass {
     bt_rewrite rewrite;
-    int64_t *uses;   /* by tensor id: by nodes that are needed, assigns and results */
-    bt_node **users; /* by tensor id: the last of these */
+    int64_t *uses;   /* by tensor id: reads by live nodes, assigns and results */
+    bt_node **users; /* by tensor id: the last reader */
     bool changed;
 } pass;
 
@@ -53,7 +53,7 @@ double bt_product_cost(bt_dtype dtype, int64_t g, int64_t m, int64_t k, int64_t 
     return CALL_COST + products * (flops + BYTE_COST * size * values);
 }
 
-/* ---- what is a product ---- */
+/* ---- products ---- */
 
 static bool is_product(const bt_node *node) { return node->op == &bt_op_dot || node->op == &bt_op_linear; }
 
@@ -71,7 +71,7 @@ static double cost_of(const bt_node *node)
     return bt_product_cost(y->dtype, group(y), y->dims[y->rank - 2], a->dims[a->rank - 1], y->dims[y->rank - 1]);
 }
 
-/* Nobody reads it but a product, as a factor: it belongs to that one's chain. */
+/* Whether its only reader is a product that has it as a factor: then it belongs to that product's chain. */
 static bool within_chain(const pass *p, const bt_node *node)
 {
     if (node->op != &bt_op_dot)
@@ -88,7 +88,8 @@ static bool within_chain(const pass *p, const bt_node *node)
 
 /* ---- the chain of a product ---- */
 
-/* Appends the factors of x, `room` at most, at least one. shared: something besides this chain reads what x is in. */
+/* Appends the factors of x: at least one, at most `room`. shared: a product that contains x is also read outside this
+ * chain. */
 static void add_factors(const pass *p, chain *c, const bt_tensor *x, bool turned, bool shared, int room)
 {
     for (;; turned = !turned) {
@@ -109,7 +110,7 @@ static void add_factors(const pass *p, chain *c, const bt_tensor *x, bool turned
     add_factors(p, c, x->node->in[!turned], turned, shared, room - (c->count - from));
     if (!shared)
         c->now += cost_of(x->node);
-    else if (p->uses[x->id] > 0) /* 0: the product that it was part of has been rewritten */
+    else if (p->uses[x->id] > 0) /* 0: the product that read it has been rewritten */
         c->wholes[c->whole_count++] = (struct whole){{x, turned}, from, c->count - 1};
 }
 
@@ -149,7 +150,7 @@ static void solve(chain *c, const bt_tensor *product)
 
 /* ---- the new products ---- */
 
-/* One more reader of the old graph's x. */
+/* The old graph's x, with one more reader. */
 static bt_tensor *take(pass *p, factor f, bool turned)
 {
     bt_tensor *x = p->rewrite.map[f.x->id];
@@ -167,13 +168,13 @@ static bt_tensor *multiply(pass *p, const chain *c, int i, int j)
     return bt_dot(multiply(p, c, i, cut), multiply(p, c, cut + 1, j));
 }
 
-/* The transpose of factors i .. j, a view where they are several. */
+/* The transpose of the product of factors i .. j; a view if there are several. */
 static bt_tensor *multiply_turned(pass *p, const chain *c, int i, int j)
 {
     return i == j ? take(p, c->factors[i], true) : bt_transpose(multiply(p, c, i, j));
 }
 
-/* The node no longer reads its inputs, and products that nobody reads then read nothing either. */
+/* The node no longer reads its inputs; products left without a reader read nothing either. */
 static void release(pass *p, const bt_node *node)
 {
     for (int i = 0; i < node->inputs; i++) {
@@ -219,7 +220,7 @@ static void look(pass *p, chain *c, const bt_node *node)
     bt_rewrite_copy(&p->rewrite, node);
 }
 
-/* Whether there can be a chain of three: if not there is nothing to do, and the graph need not be copied. */
+/* Whether there can be a chain of three. If not, there is nothing to do and the graph need not be copied. */
 static bool has_chain(const bt_graph *graph)
 {
     for (int64_t n = 0; n < graph->node_count; n++)
@@ -242,7 +243,7 @@ static double total_cost(const bt_graph *graph)
     return sum;
 }
 
-/* The graph with its chains in the best order, and what they were made of before left in it; NULL after an error. */
+/* The graph with its chains in the best order, and the old products still in it; NULL after an error. */
 static bt_graph *rewrite(const bt_graph *graph, bool *changed)
 {
     size_t tensors = (size_t)graph->tensor_count + 1;

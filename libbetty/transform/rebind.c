@@ -1,5 +1,5 @@
-/* transform/rebind.c: the same graph on other variables: what was traced on the state as it is now can run on a state
- * as it was. */
+/* transform/rebind.c: the same graph on other variables: a graph traced on the current state can run on an earlier one.
+ */
 #include "transform/rebind.h"
 
 #include "transform/rewrite.h"

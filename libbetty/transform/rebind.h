@@ -4,8 +4,8 @@
 
 #include "graph/graph.h"
 
-/* What replaces a variable that is read or assigned, with the same dtype and shape; itself: it stays; NULL: out of
- * memory. */
+/* The replacement for a variable that is read or assigned, of the same dtype and shape; the variable itself: it stays;
+ * NULL: out of memory. */
 typedef bt_var *bt_rebind_fn(void *user, bt_var *var, bool assigned);
 
 bt_graph *bt_rebind(const bt_graph *graph, bt_rebind_fn *stand_in, void *user); /* NULL after an error */

@@ -12,7 +12,7 @@ bool bt_rewrite_begin(bt_rewrite *rewrite, const bt_graph *from)
         bt_free(rewrite->map);
         return false;
     }
-    rewrite->to->regions = from->regions;                           /* what a body adds is behind those */
+    rewrite->to->regions = from->regions; /* regions that a body adds are numbered after these */
     bt_trace_begin(&rewrite->trace, rewrite->to, BT_TRAIN, BT_F32); /* until a node's tag says otherwise */
     return true;
 }
@@ -48,11 +48,11 @@ static bt_tensor *copy_leaf(bt_rewrite *rewrite, const bt_node *node)
     bt_tensor *leaf = bt_graph_placeholder(rewrite->to, node->out);
     if (bt_poisoned(leaf))
         return leaf;
-    bt_node *copy = leaf->node; /* becomes the leaf that it stands for: same op, same attributes */
+    bt_node *copy = leaf->node; /* make it the same leaf: same op, same attributes */
     copy->op = node->op;
     copy->attr = bt_region_copy(rewrite->to->region, node->attr, node->attr_size);
     copy->attr_size = node->attr_size;
-    /* Interned before the node has them: interning looks at the latest nodes, and would find the old graph's texts. */
+    /* Interned before the node gets them: interning looks at the latest nodes and would find the old graph's texts. */
     bt_tag tag = node->tag;
     tag.owner = bt_graph_intern(rewrite->to, node->tag.owner);
     tag.level = bt_graph_intern(rewrite->to, node->tag.level);

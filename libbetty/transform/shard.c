@@ -1,5 +1,5 @@
-/* transform/shard.c: the walk over the nodes of the whole graph, and what is decided of variables. Nothing that is
- * decided here depends on which rank this is: so all ranks come to the same collectives in the same order. */
+/* transform/shard.c: the walk over the nodes of the whole graph, and the layout of variables. No decision here depends
+ * on which rank this is, so all ranks come to the same collectives in the same order. */
 #include "transform/shard_inside.h"
 
 #include "graph/variable.h"
@@ -8,10 +8,10 @@
 typedef struct root { /* a root variable that the graph reads or assigns to */
     bt_var *var;
     bt_spread layout;
-    bool known;  /* nobody needs to be told */
-    bool open;   /* it is decided by what is assigned to it */
-    bool tried;  /* it is read as partial, in the hope that what is assigned to it is so, too */
-    bool forced; /* that did not come out: it is replicated */
+    bool known;  /* its layout was decided before */
+    bool open;   /* its layout follows from what is assigned to it */
+    bool tried;  /* it is read as partial, in the hope that its assigned value is partial too */
+    bool forced; /* that hope failed: it is replicated */
 } root;
 
 typedef struct leaf { /* a variable that is read */
@@ -29,8 +29,8 @@ typedef struct walk {
     leaf *leaves;
     int64_t leaf_count, leaf_capacity;
     bt_tensor **assigned; /* by assign */
-    int64_t *goes_to;     /* by tensor id of the whole graph: one more than the first assign of it; 0: none */
-    bt_array *arrays;     /* room for the inputs of the node in turn */
+    int64_t *goes_to;     /* by tensor id of the whole graph: 1 + its first assign; 0: none */
+    bt_array *arrays;     /* room for the current node's inputs */
     int *axes, *wanted;
     bt_spread *outputs;
 } walk;
@@ -72,7 +72,8 @@ static bool assigns_to(const bt_graph *graph, const bt_var *root)
     return false;
 }
 
-/* How a variable lies that this leaf reads, as far as nobody knows. Numbers of 16 bits are not left to be added. */
+/* Decides the layout of the variable that this leaf reads, if it is unknown. 16-bit values are never left as partial
+ * sums. */
 static void decide_read(walk *w, root *r, const bt_tensor *x)
 {
     const int axis = x->batch_axis;
@@ -86,7 +87,7 @@ static void decide_read(walk *w, root *r, const bt_tensor *x)
     r->layout = r->tried ? partial : replicated;
 }
 
-/* Summands that ranks are to share are added where they are read, but by what adds to them. */
+/* Partial sums that ranks will divide are added up where they are read, except by a graph that adds to them. */
 static bool lay_read(walk *w, const bt_tensor *x, const root *r, const bt_spread *layout, bt_tensor *own)
 {
     bt_spread added = *layout;
@@ -100,7 +101,7 @@ static bool lay_read(walk *w, const bt_tensor *x, const root *r, const bt_spread
     return bt_lay_output(&w->s, x, &added, bt_stretch_scatter(&w->s, own, &added));
 }
 
-/* A leaf that is bound to the rank's own variable at the end, when all is decided. */
+/* The leaf is bound to the rank's own variable at the end, when all layouts are decided. */
 static void read_var(walk *w, const bt_node *node, bt_var *var)
 {
     bt_graph *to = w->s.rewrite.to;
@@ -149,7 +150,7 @@ static void visit_leaf(walk *w, const bt_node *node)
 
 static bt_lying lying(const walk *w, const bt_tensor *x) { return w->s.values[x->id].layout.kind; }
 
-/* The node on inputs that lie so; axes: by input, -1: whole. */
+/* The node's inputs, split along `axes`: by input; -1: whole. */
 static bt_tensor **inputs_along(walk *w, const bt_node *node, const int *axes, int64_t rows)
 {
     bt_tensor **in = bt_graph_list(w->s.rewrite.to, node->inputs);
@@ -172,7 +173,7 @@ static void visit_whole(walk *w, const bt_node *node)
     take_layouts(w, node, inputs_along(w, node, NULL, 0), &replicated);
 }
 
-/* What is printed is whole, and rank 0 says it. */
+/* Values that are printed are whole, and only rank 0 prints. */
 static void visit_effect(walk *w, const bt_node *node)
 {
     if (w->s.world->rank == 0 || !(bt_op_flags(node->op) & BT_OP_ELEMENTWISE))
@@ -187,9 +188,9 @@ static bool keeps_precision(const bt_tensor *x, const bt_tensor *y)
                                     bt_dtype_size(y->dtype) > bt_dtype_size(x->dtype));
 }
 
-/* The sum of what the op makes of each summand is what it makes of the sum: it is linear in the partial inputs, and no
- * other input is added to them. A value that others read, too, is summed at once, and so is one that would become
- * larger: it is sent once, and when it is smallest. */
+/* Whether the op can work on each rank's summand, and the sum be taken of its results: it is linear in the partial
+ * inputs, and no other input is added to them. A value that others read too is summed at once, and so is one that would
+ * grow: it is sent once, when it is smallest. */
 static bool passes_summands(const walk *w, const bt_node *node)
 {
     const bt_op_info *info = node->op->info;
@@ -217,7 +218,7 @@ static bool passes_summands(const walk *w, const bt_node *node)
     return partials > 0 && (together || partials == 1) && given <= taken;
 }
 
-/* On what the partial inputs are, and the others whole. */
+/* Computes the node on the partial inputs as they are, and the others whole. */
 static void visit_summands(walk *w, const bt_node *node)
 {
     bt_tensor **in = bt_graph_list(w->s.rewrite.to, node->inputs);
@@ -227,7 +228,7 @@ static void visit_summands(walk *w, const bt_node *node)
     take_layouts(w, node, in, &partial);
 }
 
-/* By the rule of the op, with these inputs split as `axes` says; *shares: what it wants and gives. */
+/* Asks the op's rule, with inputs split as `axes` says. *shares: the split of its inputs and outputs. */
 static bool rule(walk *w, const bt_node *node, const int *axes, int64_t rows, bt_shares *shares)
 {
     memcpy(w->wanted, axes, (size_t)node->inputs * sizeof *axes);
@@ -247,7 +248,7 @@ static bool rule(walk *w, const bt_node *node, const int *axes, int64_t rows, bt
     return node->outputs <= BT_MAX_OUTPUTS;
 }
 
-/* Of what the inputs are split into, the least: 0 where parts are equally long. */
+/* The fewest rows by which an input is split into unequal parts; 0: all parts are equally long. */
 static int64_t fewest_rows(const walk *w, const bt_node *node)
 {
     int64_t fewest = 0;
@@ -259,8 +260,9 @@ static int64_t fewest_rows(const walk *w, const bt_node *node)
     return fewest;
 }
 
-/* A rule that takes the inputs that are split as they are, all that are split alike, or one of them alone. What is
- * split into groups of rows comes before rows: those are sent once, as the batch or what is made of it first. */
+/* Finds a rule for the split inputs: for those with the fewest rows, for all that are split alike, or for one alone.
+ * Groups of rows come before single rows: these are then sent only once, as the batch or the first values computed from
+ * it. */
 static bool find_rule(walk *w, const bt_node *node, bt_shares *shares)
 {
     enum { FEWEST, ALIKE, ALONE };
@@ -342,8 +344,9 @@ static void visit(walk *w, const bt_node *node)
 
 /* ---- the end of a run ---- */
 
-/* A variable that nobody knew is sharded as what is assigned to it, if it is one piece. A sum over ranks is left to be
- * taken only where it is added up here: others may read it in many places. False: what was read as partial is not. */
+/* Decides the layout of a variable from its assigns: if a sharded value is assigned to the whole variable, it is
+ * sharded like that. A sum over ranks stays partial only if this graph adds it up: others may read it in many places.
+ * False: the variable was read as partial but is not. */
 static bool decide_assigned(walk *w, root *r)
 {
     bool all_partial = true;
@@ -376,8 +379,8 @@ static void assign(walk *w, int64_t i)
     w->assigned[i] = bt_lay_as(&w->s, of->value, &layout);
 }
 
-/* What is assigned to a variable that is told to lie in stretches goes there as soon as it is made: so sums are taken
- * in the order in which their summands are ready. */
+/* A value assigned to a variable that lies in stretches goes there as soon as it is computed, so that sums are taken in
+ * the order in which their summands are ready. */
 static void assign_made(walk *w, const bt_node *node)
 {
     for (int o = 0; o < node->outputs && w->s.rewrite.to->status == BT_OK; o++) {
@@ -388,7 +391,7 @@ static void assign_made(walk *w, const bt_node *node)
     }
 }
 
-/* False: the walk must be made again, or the graph has failed. */
+/* False: the walk must be repeated, or the graph has failed. */
 static bool end_run(walk *w)
 {
     bool right = true;
@@ -456,7 +459,7 @@ static bt_status bind(walk *w)
     return BT_OK;
 }
 
-/* What was made whole and then nobody wanted so is left out; collectives are all wanted by somebody. */
+/* Drops whole values that nobody needed after all; collectives are always needed. */
 static bt_graph *tidy(bt_graph *graph)
 {
     bool *live = bt_live_nodes(graph);
@@ -521,7 +524,7 @@ static void close_room(walk *w)
     bt_map_free(&w->by_var);
 }
 
-/* One walk; *right: what it supposed of variables has come out so. */
+/* One walk. *right: its assumptions about variables held. */
 static bt_graph *walk_once(walk *w, bt_sharded_report *report, bool *right)
 {
     bt_graph *to;
@@ -548,7 +551,7 @@ static bt_graph *walk_once(walk *w, bt_sharded_report *report, bool *right)
     if (to->status == BT_OK)
         *right = end_run(w) || to->status != BT_OK;
     const bt_status status = *right && to->status == BT_OK ? bind(w) : BT_OK;
-    memset(w->s.rewrite.map, 0, (size_t)w->from->tensor_count * sizeof(bt_tensor *)); /* nothing else is carried over */
+    memset(w->s.rewrite.map, 0, (size_t)w->from->tensor_count * sizeof(bt_tensor *)); /* carry nothing else over */
     to = bt_rewrite_end(&w->s.rewrite);
     if (to && (status != BT_OK || !*right)) {
         bt_graph_free(to);
@@ -573,7 +576,7 @@ bt_graph *bt_shard(const bt_graph *graph, const bt_world *world, bt_sharded_repo
         bt_fail(BT_ERROR_MEMORY, "out of memory");
         right = true;
     }
-    while (!right) { /* each time once more with a variable less of which something is hoped */
+    while (!right) { /* each walk assumes less about the variables */
         bt_text_free(&report->places);
         report->places = (bt_text){0};
         w.s.place_count = 0;

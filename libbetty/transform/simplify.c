@@ -1,4 +1,5 @@
-/* transform/simplify.c: constants folded, algebra, common subexpressions merged, dead nodes dropped. One walk. */
+/* transform/simplify.c: folds constants, simplifies algebra, merges common subexpressions, drops dead nodes. One walk.
+ */
 #include "transform/simplify.h"
 
 #include "ops/ops.h"
@@ -8,14 +9,14 @@
 typedef struct pass {
     bt_rewrite rewrite;
     bool final;
-    bt_node **slots;        /* nodes of the new graph by what they compute: open addressing */
-    uint64_t size, entered; /* a power of two; how many there are */
-    bt_tensor **stands;     /* by tensor id of the new graph: what stands for it; NULL: itself */
+    bt_node **slots;        /* hash table of the new graph's nodes by what they compute: open addressing */
+    uint64_t size, entered; /* a power of two; how many are entered */
+    bt_tensor **stands;     /* by tensor id of the new graph: its replacement; NULL: itself */
     int64_t stand_count, stand_capacity;
-    int64_t settled; /* nodes of the new graph that have been looked at */
+    int64_t settled; /* how many nodes of the new graph have been visited */
 } pass;
 
-/* ---- what computes the same ---- */
+/* ---- common subexpressions ---- */
 
 static uint64_t node_hash(const bt_node *node)
 {
@@ -52,7 +53,7 @@ static bt_node **find(const pass *p, const bt_node *node)
     return &p->slots[i];
 }
 
-/* At most half of the slots are taken. */
+/* Grows the table so that at most half of the slots are taken. */
 static bool grow_table(pass *p)
 {
     bt_node **old = p->slots;
@@ -71,13 +72,13 @@ static bool grow_table(pass *p)
 static bool merges(const bt_node *node)
 {
     if (node->op == &bt_op_read && !((const bt_read_attr *)node->attr)->var)
-        return false; /* inputs that are not bound are all different */
+        return false; /* unbound inputs are all different */
     return !bt_node_any(node, BT_OP_EFFECT);
 }
 
-/* ---- what is known ---- */
+/* ---- constants and algebra ---- */
 
-/* An elementwise op of known numbers is a known number. */
+/* Folds an elementwise op on known numbers. */
 static bt_tensor *fold(const bt_node *node)
 {
     const bt_op_info *info = node->op->info;
@@ -91,7 +92,7 @@ static bt_tensor *fold(const bt_node *node)
     return node->out->rank ? bt_broadcast(scalar, node->out->rank, node->out->dims, NULL) : scalar;
 }
 
-/* What equals the node's output and is simpler, perhaps made of new nodes; NULL: nothing. */
+/* A simpler equivalent of the node's output, perhaps of new nodes; NULL: none. */
 static bt_tensor *simpler(const pass *p, const bt_node *node)
 {
     const bt_op_info *info = node->op->info;
@@ -142,7 +143,7 @@ static void merge(pass *p, bt_node *node)
     }
 }
 
-/* False if what stands for an input was appended after the node. */
+/* False if the replacement of an input was appended after the node. */
 static bool update_inputs(const pass *p, bt_node *node)
 {
     bool in_order = true;
@@ -153,7 +154,7 @@ static bool update_inputs(const pass *p, bt_node *node)
     return in_order;
 }
 
-/* The same node again, behind its inputs. */
+/* Appends the node again, after its inputs. */
 static void put_off(pass *p, const bt_node *node)
 {
     bt_node *again =
@@ -164,7 +165,7 @@ static void put_off(pass *p, const bt_node *node)
     }
 }
 
-/* Looks at the nodes that have been appended, those included that looking appends: at each once. */
+/* Visits each appended node once, including those appended meanwhile. */
 static void settle(pass *p)
 {
     bt_graph *to = p->rewrite.to;
@@ -200,7 +201,7 @@ static void walk(pass *p, const bool *live)
     }
 }
 
-/* What merging has left behind goes. The graph, or NULL after an error. */
+/* Drops what merging has left dead. Returns the graph, or NULL after an error. */
 static bt_graph *drop_dead(bt_graph *graph)
 {
     bool *live = bt_live_nodes(graph);

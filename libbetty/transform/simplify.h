@@ -1,4 +1,4 @@
-/* transform/simplify.h: constants folded, algebra, common subexpressions merged, dead nodes dropped. */
+/* transform/simplify.h: folds constants, simplifies algebra, merges common subexpressions, drops dead nodes. */
 #ifndef BT_SIMPLIFY_H
 #define BT_SIMPLIFY_H
 
@@ -8,8 +8,8 @@
  * afterwards. NULL after an error, which is in bt_error. */
 bt_graph *bt_simplify(const bt_graph *graph, bool final);
 
-/* The end of a pass that has made `found`, which is freed: *better is what bt_simplify makes of it; NULL if nothing was
- * changed, and after an error: found is then NULL, or could not be simplified. */
+/* Ends a pass that has made `found`, which is freed: *better is its simplified form. NULL if nothing was changed, and
+ * after an error: found is NULL, or could not be simplified. */
 bt_status bt_simplify_found(bt_graph *found, bool changed, bool final, bt_graph **better);
 
 #endif

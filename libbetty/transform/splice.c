@@ -1,4 +1,4 @@
-/* transform/splice.c: a graph recorded once more, within another. */
+/* transform/splice.c: records a graph again within another. */
 #include "transform/splice.h"
 
 #include "ops/ops.h"
@@ -24,7 +24,7 @@ static bt_tensor *read_here(const bt_splice *splice, const bt_node *node)
     return here;
 }
 
-/* A difference takes a loss at several points, of which the detached values are those of the first. */
+/* A finite difference evaluates a loss at several points, with the detached values of the first one. */
 static bool keeps(bt_rewrite *rewrite, const bt_splice *splice, const bt_node *node)
 {
     if (!splice->detached)
@@ -39,11 +39,11 @@ static bool keeps(bt_rewrite *rewrite, const bt_splice *splice, const bt_node *n
     return rewrite->map[node->out->id] != NULL;
 }
 
-/* Without 16 bits: casts between them and f32 fall away, and constants are f32. */
+/* Drops casts between 16 bits and f32, and makes constants f32. */
 static bool widens(bt_rewrite *rewrite, const bt_splice *splice, const bt_node *node)
 {
     bt_tensor *x = node->inputs == 1 ? rewrite->map[node->in[0]->id] : NULL, **to = &rewrite->map[node->out->id];
-    if (node->op == &bt_op_widen && !bt_poisoned(x) && x->dtype == BT_F32) /* what is read of 16 bits is so */
+    if (node->op == &bt_op_widen && !bt_poisoned(x) && x->dtype == BT_F32) /* the 16-bit value is f32 here */
         *to = x;
     if (!splice->wide)
         return *to != NULL;

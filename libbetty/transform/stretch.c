@@ -1,8 +1,8 @@
-/* transform/stretch.c: values that lie as a line. The elements of a variable, whatever its shape is, are one line in
- * the order of memory, and each rank has a stretch of it: so it is with optimiser state, gradients and parameters that
- * ranks divide among them (ZeRO, Rajbhandari et al. 2020). What is computed of such values element by element is
- * computed on the stretches, by each rank for its own; a sum over all of them is partial; views that show a part of the
- * line are a stretch of it again. Everything else wants them whole. */
+/* transform/stretch.c: values that lie as a line. The elements of a variable, whatever its shape, form one line in
+ * memory order, and each rank has a stretch of it. Optimiser state, gradients and parameters that are divided among
+ * ranks lie like this (ZeRO, Rajbhandari et al. 2020). Elementwise ops on such values run on the stretches, each rank
+ * on its own. A sum over all elements is partial. A view of part of the line is again a stretch. Everything else needs
+ * them whole. */
 #include "transform/shard_inside.h"
 
 #include "graph/variable.h"
@@ -60,9 +60,9 @@ bt_tensor *bt_stretch_scatter(bt_sharding *s, bt_tensor *summand, const bt_sprea
     return bt_scatter_stretch(bt_reshape(summand, -1), &attr);
 }
 
-/* ---- a stretch of what lies otherwise ---- */
+/* ---- a stretch of a value in another layout ---- */
 
-/* Of a replicated value, from its op's inputs: what is read element by element, and what repeats one number. */
+/* The stretch of a replicated value, computed from its op's inputs: if the op is elementwise or repeats one number. */
 static bt_tensor *computed(bt_sharding *s, const bt_tensor *x, const bt_spread *layout)
 {
     const bt_node *node = x->node;
@@ -89,7 +89,7 @@ static bt_tensor *computed(bt_sharding *s, const bt_tensor *x, const bt_spread *
 static bt_tensor *make(bt_sharding *s, const bt_tensor *x, const bt_spread *layout)
 {
     bt_lain *value = &s->values[x->id];
-    if (value->layout.kind == BT_PARTIAL && !value->whole) { /* it lies so from now on, for all its readers */
+    if (value->layout.kind == BT_PARTIAL && !value->whole) { /* it has this layout from now on, for all readers */
         value->own = bt_stretch_scatter(s, value->own, layout);
         value->layout = *layout;
         return value->own;
@@ -135,7 +135,7 @@ static const bt_tensor *first_stretch(const bt_sharding *s, const bt_node *node)
     return first;
 }
 
-/* A view whose elements are some of the line's, in a row. */
+/* A view of contiguous elements of the line. */
 static bool visit_view(bt_sharding *s, const bt_node *node)
 {
     const bt_op_info *info = node->op->info;
@@ -160,7 +160,8 @@ static bool visit_view(bt_sharding *s, const bt_node *node)
     return true;
 }
 
-/* Bit i: input i is split; bit 32: the outputs are, else they are sums. Along an axis that is not the rule's: 0. */
+/* The op's rule along one axis. Bit i: input i is split; bit 32: the outputs are split, else they are sums. 0: the op
+ * has no such rule. */
 static uint64_t along(const bt_node *node, const bt_tensor *first, int axis, bt_shares *shares)
 {
     uint64_t found = 0;
@@ -188,7 +189,7 @@ static uint64_t along(const bt_node *node, const bt_tensor *first, int axis, bt_
     return found | (splits ? (uint64_t)1 << 32 : 0);
 }
 
-/* How the node works on stretches of what is shaped as `first` is: along each of its axes alike. */
+/* Whether the node can work on stretches of values shaped like `first`: its rule is the same along each axis. */
 static bool rule(const bt_node *node, const bt_tensor *first, bt_shares *shares)
 {
     const uint64_t found = first->rank ? along(node, first, 0, shares) : 0;
@@ -198,7 +199,7 @@ static bool rule(const bt_node *node, const bt_tensor *first, bt_shares *shares)
     return found != 0;
 }
 
-/* The stretch as the only elements of something with as many axes as the op is told to add over. */
+/* The stretch as the last axis of a tensor of this rank, so that the op adds over all of its axes. */
 static bt_tensor *as_last_axis(bt_tensor *line, int rank)
 {
     int64_t sizes[BT_MAX_RANK + 1];
@@ -208,8 +209,9 @@ static bt_tensor *as_last_axis(bt_tensor *line, int rank)
     return (bt_reshape)(line, sizes);
 }
 
-/* What a network makes of a parameter and of other values is made whole: its parts would soon be gathered again. Of
- * parameters alone, as a cast or a penalty, it is made in parts. *only: of such alone. */
+/* A value that a network computes from a parameter and other values is computed whole, since its parts would soon be
+ * gathered again. From parameters alone, such as a cast or a penalty, it is computed in stretches. *only: from such
+ * parameters alone. */
 static bool stays(const bt_sharding *s, const bt_node *node, const bt_tensor *first, const int *wanted, bool *only)
 {
     const bt_spread *layout = &s->values[first->id].layout;
