@@ -78,7 +78,7 @@ static void lower(bt_compilation *c, bt_arrays *arrays)
     expect(bt_arrays_new(arrays, c));
 }
 
-/* ---- what is printed ---- */
+/* ---- output ---- */
 
 static void print_list(const int64_t *list, int64_t count)
 {

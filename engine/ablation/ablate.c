@@ -53,7 +53,7 @@ static void show_end(ablating *a, const char *why)
                       ms);
 }
 
-/* ---- what children tell ---- */
+/* ---- messages from children ---- */
 
 static json_t *changes_json(const bt_ablation_row *row)
 {
@@ -179,7 +179,7 @@ static bt_status take_round(ablating *a)
     return BT_OK;
 }
 
-/* ---- what is left ---- */
+/* ---- output ---- */
 
 static bt_status write_text(const ablating *a, const char *name, const bt_text *text)
 {

@@ -199,7 +199,7 @@ static bt_status try(bt_offers *o, const bt_ablation *how)
     return status;
 }
 
-/* ---- what is said ---- */
+/* ---- the message ---- */
 
 static const char *between(int64_t i, int64_t count) { return i == 0 ? "" : i + 1 < count ? ", " : " and "; }
 

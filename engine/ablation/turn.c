@@ -65,7 +65,7 @@ static bt_status set_up(turning *t)
     return bt_engine_setup(t->engine);
 }
 
-/* ---- what is planned ---- */
+/* ---- the plan ---- */
 
 static json_t *sizes_json(bt_memory_sizes sizes)
 {

@@ -69,7 +69,7 @@ double bt_check_step(const bt_problem *problem, const double *direction)
     return (problem->dtype == BT_F64 ? 6e-6 : 5e-3) * (1 + sqrt(square)) / (length > 0 ? length : 1);
 }
 
-/* ---- the inner problem, run again ---- */
+/* ---- retraining the inner problem ---- */
 
 bt_status bt_check_loss(bt_trial *c, double *loss)
 {

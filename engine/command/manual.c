@@ -102,7 +102,7 @@ static void print_words(FILE *file, const bt_cli_option *o)
     bt_config_write_words(words, file);
 }
 
-/* A line for each option, separated by tabs: its name, its placeholder for the value, the allowed words, what it
+/* A line for each option, separated by tabs: its name, what stands for its value, the allowed words, what it
  * does. */
 static void list(FILE *file)
 {

@@ -10,6 +10,6 @@
  * no new file is left. */
 bt_status bt_new_write(const char *name, FILE *said);
 
-extern const char bt_new_c[], bt_new_ini[]; /* with NAME as a placeholder */
+extern const char bt_new_c[], bt_new_ini[]; /* NAME stands for the name */
 
 #endif

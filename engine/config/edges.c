@@ -80,7 +80,7 @@ static bt_status add_line(bt_config *config, bt_direction direction, const char 
     return BT_OK;
 }
 
-/* ---- what the edges have to be ---- */
+/* ---- checks ---- */
 
 bt_status bt_config_hierarchy(const bt_config *config, bt_hierarchy *hierarchy)
 {
@@ -212,7 +212,7 @@ const bt_dependency *bt_config_dependencies(const bt_config *config, int *count)
     return config && config->resolved ? config->edges.list : NULL;
 }
 
-/* ---- while a run goes on ---- */
+/* ---- during a run ---- */
 
 void bt_config_swap_edges(bt_config *config, bt_edges *edges)
 {

@@ -127,7 +127,7 @@ static const reference_form forms[] = {
     [BT_DOCUMENT_LIST] = {text_begin, list_heading, list_row},
 };
 
-/* ---- what is in it ---- */
+/* ---- rows ---- */
 
 typedef struct row_writer {
     const bt_config *config;

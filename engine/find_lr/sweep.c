@@ -114,7 +114,7 @@ static bt_status run(sweep *s)
     return status;
 }
 
-/* ---- what is left ---- */
+/* ---- output ---- */
 
 static bt_status write_files(const sweep *s)
 {

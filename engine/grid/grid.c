@@ -47,7 +47,7 @@ static int64_t count_of(const gridding *g, const char *state)
     return count;
 }
 
-/* ---- what is left ---- */
+/* ---- output ---- */
 
 static bt_status write_text(const gridding *g, const char *name, const bt_text *text)
 {

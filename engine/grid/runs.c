@@ -190,7 +190,7 @@ bt_status bt_grid_list(json_t *all, const char *file, bool combinations)
     return status;
 }
 
-/* ---- what has come of one ---- */
+/* ---- the results of a run ---- */
 
 static bool ends_with(const char *text, const char *end)
 {

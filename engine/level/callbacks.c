@@ -151,7 +151,7 @@ const char *bt_option_text(bt_problem *self, const char *key, const char *value)
     return result;
 }
 
-/* ---- numbers that move ---- */
+/* ---- numbers that change ---- */
 
 static bool on_host(const char *function)
 {

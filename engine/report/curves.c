@@ -93,7 +93,7 @@ static bt_status add_curve(chart *c, int64_t group)
     return BT_OK;
 }
 
-/* ---- the table behind ---- */
+/* ---- the table of values ---- */
 
 static int by_step(const void *key, const void *point)
 {

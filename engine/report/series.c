@@ -186,7 +186,7 @@ int64_t bt_series_thin(bt_svg_at *points, int64_t count, int64_t most)
         const int64_t from = 1 + inner * s / stretches, to = 1 + inner * (s + 1) / stretches;
         bt_svg_at kept[2];
         const int64_t many = extremes(&points[from], to - from, kept);
-        memcpy(&points[left], kept, (size_t)many * sizeof *kept); /* writes only behind what has been read */
+        memcpy(&points[left], kept, (size_t)many * sizeof *kept); /* overwrites only points already read */
         left += many;
     }
     points[left++] = points[count - 1];

@@ -408,7 +408,7 @@ bool bt_is_idle(const bt_context *context, const bt_problem *problem, const char
     return idle;
 }
 
-/* ---- what is said ---- */
+/* ---- the warnings ---- */
 
 /* `written` is NULL if the key has its default. */
 static void warn(bt_context *context, const char *written, const char *why, const char *cure)

@@ -59,7 +59,7 @@ bt_status bt_roll_back_all(bt_context *context)
     return BT_OK;
 }
 
-/* ---- an inner loop begins ---- */
+/* ---- the beginning of an inner loop ---- */
 
 /* A callback that adapts its own problem is not called again by that. */
 bt_status bt_inner_loop_count(bt_problem *problem)

@@ -193,7 +193,7 @@ static bt_status walk_engine(bt_engine *engine, const bt_curve *ask, json_t *cur
     return status;
 }
 
-/* ---- what is left of it ---- */
+/* ---- output ---- */
 
 static bt_status write_files(const bt_curve *ask, const bt_output *output, const json_t *curve)
 {

@@ -74,7 +74,7 @@ static bt_status report(bt_engine *engine, const bt_evaluation *what)
     return status;
 }
 
-/* ---- what each example gets ---- */
+/* ---- predictions ---- */
 
 /* The example's index in the data set; if it has none, its number among those seen. */
 static double place_of(const bt_batch *batch, int64_t i, int64_t seen)

@@ -104,7 +104,7 @@ bt_status bt_engine_device_bytes(const bt_engine *engine, bt_device_bytes *bytes
     return BT_OK;
 }
 
-/* ---- beside the plan ---- */
+/* ---- memory outside the plan ---- */
 
 size_t bt_resident_peak(void)
 {

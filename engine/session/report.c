@@ -385,7 +385,7 @@ void bt_plan_print(json_t *plan, FILE *file)
             bt_bytes_text(text, bytes_of(plan, "program_peak_bytes")));
 }
 
-/* ---- what a run leaves of it ---- */
+/* ---- the plan in a run's folder ---- */
 
 bt_status bt_plan_leave(bt_engine *engine, const char *folder)
 {

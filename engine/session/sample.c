@@ -135,7 +135,7 @@ bt_status bt_sample_text(bt_problem *self, const bt_tokenizer *tokenizer, bt_ste
     return status;
 }
 
-/* ---- of a run ---- */
+/* ---- sampling from a run ---- */
 
 /* The problem of that name; without a name, the only one that samples text. */
 static bt_status find(bt_engine *engine, const char *level, bt_problem **found)

@@ -92,7 +92,7 @@ bt_status bt_run_check_metric(const bt_engine *engine)
                    validates ? "set valid_step" : "add a problem with validation_step and validation data");
 }
 
-/* ---- what is said of it ---- */
+/* ---- messages ---- */
 
 bool bt_run_best(const bt_engine *engine, bt_metric_value *best)
 {

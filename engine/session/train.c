@@ -141,7 +141,7 @@ static bt_status last_words(bt_run *r)
     return s->valid_step > 0 && !bt_run_is_due(engine->context.step, s->valid_step) ? validate(r) : BT_OK;
 }
 
-/* ---- what is left behind ---- */
+/* ---- results ---- */
 
 static double data_seconds(const bt_engine *engine)
 {

@@ -5,7 +5,7 @@
 #include "runtime/store.h"
 #include <string.h>
 
-/* ---- all that has a name ---- */
+/* ---- names ---- */
 
 /* Allowed between two steps, and after a bt_adapt, whose changes a program wants to see. */
 static bt_status may_look(bt_engine *engine, const char *function)

@@ -543,7 +543,7 @@ bt_status bt_trajectory_copy(const bt_trajectory *t, int64_t step)
     return BT_OK;
 }
 
-/* ---- programs on it ---- */
+/* ---- programs bound to a record ---- */
 
 typedef struct binding {
     bt_trajectory *trajectory;

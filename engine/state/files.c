@@ -90,7 +90,7 @@ bt_status bt_checkpoint_write(const char *folder, const char *name, int64_t step
     return status;
 }
 
-/* ---- which there are ---- */
+/* ---- listing ---- */
 
 /* The step of "step-N.SUFFIX"; -1: another name. */
 static int64_t step_of(const char *name, const char **suffix)

@@ -9,7 +9,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* ---- what the ledger has ---- */
+/* ---- from the ledger ---- */
 
 static json_t *number_json(const bt_ledger_row *row)
 {

@@ -6,7 +6,7 @@
 #include "ops/ops.h"
 #include <math.h>
 
-/* ---- said by a loss ---- */
+/* ---- counts that a loss declares ---- */
 
 /* A parameter or buffer that x depends on, which changes during training; NULL: none. */
 static const bt_var *find_moving(const bt_tensor *x)

@@ -11,7 +11,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* ---- what is given ---- */
+/* ---- the inputs ---- */
 
 static const bt_batch_field *field_of(const bt_heard *heard, const bt_tensor *x)
 {
@@ -63,7 +63,7 @@ static void name_input(bt_heard *heard, const bt_tensor *x)
         }
 }
 
-/* ---- how it grows ---- */
+/* ---- the inputs at their new size ---- */
 
 /* The axis that counts examples; -1: unknown. If a field counts differently from the batch, like the examples of a
  * task, it is the first axis, unless another input counts the examples of the batch. */
@@ -140,7 +140,7 @@ void bt_heard_end(bt_problem *problem, bt_tensor *out)
     graph->output_count = 0;
 }
 
-/* ---- the step that asks ---- */
+/* ---- the step that calls the network ---- */
 
 /* Traces the call of the network; the callback that calls it is not kept. */
 static bt_status trace_step(bt_problem *asker, bt_step_fn *step, const char *callback)
