@@ -1,6 +1,6 @@
 /* engine/check/unseen.c: an implicit method assumes that the gradient of a level's loss is 0 at its solution. If it is
- * not 0 where the inner loop ends, is that because steps do more than follow the gradient (callbacks, clipping), or
- * because they jump back and forth over a kink of the loss, where it has no gradient? */
+ * not 0 where the inner loop ends, there are two causes to look for. Steps may do more than follow the gradient
+ * (callbacks, clipping). Or they jump back and forth over a kink of the loss, where it has no gradient. */
 #include "engine/check/check.h"
 
 #include "runtime/evaluate.h"

@@ -197,7 +197,7 @@ static bt_status take_value(bt_cli *cli, const bt_cli_option *o, const char *val
     return BT_ERROR_INTERNAL;
 }
 
-/* Takes one option; *next is its value, if it needs one that does not follow a `=`. */
+/* Takes one option; *next is its value, unless that follows a `=`. */
 static bt_status take_option(bt_cli *cli, const char *word, char *const **next)
 {
     size_t length = strcspn(word, "=");

@@ -80,7 +80,7 @@ bt_status bt_append_close(bt_append *append)
 int64_t bt_append_size(const char *folder, const char *name)
 {
     struct stat info;
-    char path[PATH_MAX]; /* allocates nothing: the file exists even if memory is short */
+    char path[PATH_MAX]; /* on the stack: a lack of memory must not look like a missing file */
     snprintf(path, sizeof path, "%s/%s", folder, name);
     return stat(path, &info) == 0 ? (int64_t)info.st_size : -1;
 }

@@ -21,7 +21,7 @@ bt_status bt_left_folder(const char *folder)
 
 bool bt_left_has(const char *folder, const char *name)
 {
-    char path[PATH_MAX]; /* allocates nothing: running out of memory says nothing about the file */
+    char path[PATH_MAX]; /* on the stack: a lack of memory must not look like a missing file */
     return snprintf(path, sizeof path, "%s/%s", folder, name) < (int)sizeof path && access(path, F_OK) == 0;
 }
 

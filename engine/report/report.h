@@ -6,7 +6,7 @@
  *   style.c      how it looks
  *   runs.c       the list of runs, and what differs between them
  *   curves.c     a chart for each metric
- *   bars.c       stacked bars, used for
+ *   bars.c       stacked bars, used by memory.c and measured.c
  *   memory.c     the memory plan by phase
  *   measured.c   the ablation; the profile
  *   findings.c   the equation, the check of the hypergradient, the configuration

@@ -30,7 +30,7 @@ static bt_status inner_loop(bt_problem *self, const bt_batch *batch, int64_t ste
     return BT_OK;
 }
 
-/* Restores training metrics and the values that callbacks keep with bt_state. */
+/* Takes the steps, then restores training metrics and the values that callbacks keep with bt_state. */
 static bt_status steps_on(bt_problem *self, const bt_batch *batch, int64_t steps)
 {
     bt_kept *before = bt_kept_new(self->context, BT_KEEP_REPORTS, NULL);

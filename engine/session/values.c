@@ -7,7 +7,7 @@
 
 /* ---- names ---- */
 
-/* Allowed between two steps, and after a bt_adapt, whose changes a program wants to see. */
+/* Allowed between two steps; also after a bt_adapt, to see what that changed. */
 static bt_status may_look(bt_engine *engine, const char *function)
 {
     return bt_engine_enter(engine, BT_REQUEST_VALUES, function);
