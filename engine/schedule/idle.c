@@ -297,7 +297,7 @@ typedef struct idle_row {
     bool (*idle)(const bt_context *context, const bt_problem *problem);
     const char *why;
     bool wiring; /* depends on which problems take part: engine.levels may leave some out, for baselines */
-    bool waits;  /* the key would work if a problem above waited for the steps, which can be arranged */
+    bool waits;  /* the key would work if a problem above waited for the steps, which l2u can arrange */
 } idle_row;
 
 #define ENGINE(key_)  .section = BT_SECTION_ENGINE, .key = (key_)

@@ -142,8 +142,8 @@ static bool is_lr_scale(const bt_problem *problem, const bt_var *root)
     return false;
 }
 
-/* Whether the variable may have changed when the upper problem goes back. The upper problem itself has not moved. What
- * else is read is constant, or set for each program: hyperparameters, and the records of batches. */
+/* Whether the variable may have changed when the upper problem goes back. The upper problem itself has not moved.
+ * Everything else that is read is constant, or set for each program: hyperparameters, and the records of batches. */
 static bool must_keep(const bt_problem *problem, const bt_problem *upper, const bt_var *root)
 {
     if (root == problem->gradients.flat || own_state(problem, root) || is_lr_scale(problem, root))
