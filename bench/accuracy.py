@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Test accuracy of the reweighting examples over seeds, beside plain training and Betty's finite difference.
+"""Test accuracy of the reweighting examples over several seeds, next to plain training and Betty's finite difference.
 
-Needs ./dev build first, nothing else. Writes results/accuracy.json, and draws the curves of the noisy set-up.
+Needs only ./dev build. Writes results/accuracy.json and plots the curves of the noisy set-up.
 """
 import argparse
 import json
@@ -72,12 +72,12 @@ def deviation(values):
 
 
 def late(curve):
-    """A single evaluation of plain SGD jumps by some per cent: the mean over the last third of the steps does not."""
+    """The mean over the last third of the steps: a single evaluation of plain SGD jumps by a few per cent."""
     return statistics.mean(accuracy for step, accuracy in curve if step > curve[-1][0] * 2 / 3)
 
 
 def best(curve):
-    """What one keeps who tests every 500 steps and takes the best of the last four tests."""
+    """The result of somebody who tests every 500 steps and keeps the best of the last four tests."""
     return max([accuracy for step, accuracy in curve if step % 500 == 0][-4:], default=math.nan)
 
 

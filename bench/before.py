@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
-"""Two builds of libbetty in turn: how much longer does a step take than before, in each workload?
+"""Compares two builds of libbetty: how much longer does a step take than before, in each workload?
 
     python3 bench/before.py --before ../old/build            # all workloads of ./dev bench, one thread
     python3 bench/before.py --before ../old/build mwn maml
 
-Each round measures one build after the other. Which process began first makes a difference of up to 15 %, by where its
-memory lies: so half of the rounds are of processes that began in the other order. A row has the geometric mean of the
-two halves' medians, and the smallest and largest ratio. The exit code is 1 if a row is slower by more than 3 % and its own spread. Needs numpy: the Python of the
-peers' environment has it.
+Each round measures one build after the other. Which process starts first makes a difference of up to 15 %, due to where
+its memory is placed; so in half of the rounds the processes start in the other order. A row has the geometric mean of
+the two halves' medians, and the smallest and largest ratio. The exit code is 1 if a row is slower by more than 3 % plus
+its own spread. Needs numpy, which the Python of the peers' environment has.
 """
 import argparse
 import math
@@ -33,7 +33,7 @@ def arguments():
 
 
 def measured(sides, workload, args):
-    """Milliseconds of a step of each of the two sides, in each round."""
+    """Milliseconds per step of each of the two sides, in each round."""
     processes = []
     try:
         for side in sides:
@@ -46,7 +46,7 @@ def measured(sides, workload, args):
 
 
 def ratios(workload, before, args):
-    """By side: the new build's time over the old one's, of the rounds of each order; and its milliseconds."""
+    """By side: the new build's time over the old one's, for the rounds of each order; and its milliseconds."""
     found = {}
     for new, old in zip(workload.sides, before.sides):
         if new.name.startswith("libbetty"):

@@ -1,4 +1,4 @@
-"""Logistic regression with a penalty per feature in Betty, as its users write it."""
+"""Logistic regression with a penalty per feature in Betty, as its users would write it."""
 import inspect
 
 import data
@@ -16,7 +16,7 @@ version, vectors = peer.use_torch(args)
 
 
 def mend_conjugate_gradients():
-    """Betty 0.2.1 makes the next direction from the residual before the step; mended, so that all compute the same."""
+    """Betty 0.2.1 computes the next direction from the residual before the step; fixed here so that all sides agree."""
     before, after = "zip(r, p)", "zip(r_new, p)"
     source = inspect.getsource(cg)
     assert source.count(before) == 1

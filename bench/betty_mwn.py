@@ -1,4 +1,4 @@
-"""Meta-Weight-Net in Betty, as its users write it: with an MLP, or with --depth a residual network."""
+"""Meta-Weight-Net in Betty, as its users would write it: with an MLP, or with --depth a residual network."""
 import itertools
 
 import data
@@ -17,7 +17,7 @@ version, vectors = peer.use_torch(args)
 
 
 def mlp(widths, flat, *last):
-    """Linear layers with ReLU between them, with the given values."""
+    """Linear layers with ReLU in between, with the given values."""
     params = iter(data.mlp_params(flat, widths))
     layers = []
     for inputs, outputs in zip(widths, widths[1:]):
@@ -29,7 +29,7 @@ def mlp(widths, flat, *last):
 
 
 class Batches:
-    """The rows of each batch are gathered when it is asked for, as by a loader whose data fits into memory."""
+    """Gathers the rows of each batch on request, like a loader whose data fits into memory."""
 
     def __init__(self, x, y, order):
         self.x, self.y, self.order = x, y, order
@@ -48,7 +48,8 @@ class Weigher(ImplicitProblem):
 
 
 class Classifier(ImplicitProblem):
-    """Its own step moves the running statistics, as everywhere in the bench; the two passes of the difference would, too."""
+    """Only its own step updates the running statistics, as on all sides; otherwise the two passes of the difference
+    would, too."""
 
     own = itertools.cycle((True, False, False))
 
@@ -106,7 +107,8 @@ def state():
 
 
 def tensor_bytes():
-    """What stays, the momentum as large as the parameters, and the peak of a step; for residual networks only."""
+    """Persistent tensors, with a momentum as large as the parameters, plus the peak of a step; for residual networks
+    only."""
     stays = sum(t.nbytes for t in [*net.parameters(), *net.parameters(), *net.buffers(), *weight_net.parameters()])
     return peer.torch_peak_bytes(lambda: steps(1)) + stays if args.depth else None
 

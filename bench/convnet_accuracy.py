@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""MAML with the ConvNet on Omniglot: upper loss, and accuracy on held-out alphabets, as training goes on,
-examples/maml_omniglot.ini beside the same network and schedule in PyTorch, each on a core of its own. Writes
+"""MAML with the ConvNet on Omniglot: upper loss, and accuracy on held-out alphabets, during training. Compares
+examples/maml_omniglot.ini with the same network and schedule in PyTorch, each on its own core. Writes
 results/convnet_accuracy.json.
 
 Needs ./dev build, and the Python environment that ./dev bench makes.
@@ -56,7 +56,7 @@ def run_libbetty(args):
 
 
 def moved(random, images):
-    """Each by up to SHIFT pixels each way."""
+    """Shifts each image by up to SHIFT pixels in each direction."""
     padded = np.pad(images.reshape(-1, 28, 28), ((0, 0), (SHIFT, SHIFT), (SHIFT, SHIFT)))
     corners = random.integers(0, 2 * SHIFT + 1, (len(padded), 2))
     return np.stack([x[i : i + 28, j : j + 28] for x, (i, j) in zip(padded, corners)]).reshape(images.shape)

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""What hypergradients cost, in gradients of the lower loss: as planned (flops) and as measured (time, by --profile).
+"""The cost of hypergradients in gradients of the lower loss: as planned (flops) and as measured (time, by --profile).
 
-Needs ./dev build. The gradient and the rest are measured in one run, in turn. Prints a table.
+Needs ./dev build. The gradient and everything else are measured alternately in one run. Prints a table.
 """
 import argparse
 import json
@@ -29,7 +29,7 @@ optimizer = sgd
 lr = 0.1
 batch_size = 100
 """
-# What is due: gradients for one upper step, at most. A gradient is three passes, one forward and two back.
+# The expected cost: gradients per upper step, at most. A gradient is three passes, one forward and two backward.
 STEPS, ITERATIONS = 10, 10
 CASES = [
     ("one product H x, `product = finite`", 2.1, ["type=neumann", "neumann_iterations=1", "product=finite"]),
@@ -51,12 +51,12 @@ def arguments():
 
 
 def profile(args, settings, steps):
-    """By level and part: seconds, flops and runs, of all runs."""
+    """By level and part: seconds, flops and runs, over all runs."""
     with tempfile.TemporaryDirectory(prefix="libbetty-cost-") as folder:
         ini = os.path.join(folder, "cost.ini")
         with open(ini, "w") as file:
             file.write(INI)
-        # The upper gradient and the product are to be told apart: they are not joined into one program.
+        # The upper gradient and the product must be measured separately, so they are not joined into one program.
         command = [os.path.join(args.build, "betty-run"), ini, "--threads", "1", "--quiet", "--profile",
                    "--output", os.path.join(folder, "run"), "--set", f"engine.train_iters={steps}",
                    "--set", "engine.reassociate=false"]  # fmt: skip
@@ -75,7 +75,7 @@ def profile(args, settings, steps):
 
 
 def counts(level, part, settings):
-    """Of a single product the solve alone, the sum x <- x + p with it; else all but the upper gradient and update."""
+    """For a single product only the solve, x <- x + p with it; else all parts but the upper gradient and the update."""
     if "neumann_iterations=1" in settings:
         return part.startswith("solve") and part != "solve start"
     if level == "lower":
@@ -84,7 +84,8 @@ def counts(level, part, settings):
 
 
 def cost(parts, settings):
-    """Planned and measured, in gradients of the lower loss, for an upper step; and milliseconds of such a gradient."""
+    """The planned and measured cost of an upper step, in gradients of the lower loss; and the milliseconds of a
+    gradient."""
     gradient = parts["lower", "gradient"]
     upper_steps = parts["upper", "update"]["runs"]
     found = []
@@ -102,7 +103,7 @@ def main():
     times = []
     for title, due, settings in CASES:
         steps = STEPS * 4
-        first = cost(profile(args, settings, steps), settings)  # how long it takes is seen
+        first = cost(profile(args, settings, steps), settings)  # to see how long it takes
         per_step = first[2] * (2 + first[1] / (STEPS if settings[0] == "type=itd" else 1)) / 1e3
         steps = max(steps, round(args.seconds / per_step / STEPS) * STEPS)
         rounds = [cost(profile(args, settings, steps), settings) for _ in range(args.rounds)]

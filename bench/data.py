@@ -5,8 +5,8 @@ import os
 import numpy as np
 
 PIXELS, CLASSES, FEATURES = 28 * 28, 10, 20
-FLOAT = np.float32  # what the programs compute with; of the check in double precision float64
-# Of MAML, with one example of a class to adapt with; its loss is that of the first STATE_TASKS tasks.
+FLOAT = np.float32  # the type that the programs compute with; float64 in the check in double precision
+# For MAML, with one example per class to adapt with; its loss is over the first STATE_TASKS tasks.
 META_BATCH, QUERIES, INNER_STEPS, INNER_LR, META_LR, STATE_TASKS = 4, 15, 5, 0.1, 1e-3, 8
 
 
@@ -19,7 +19,7 @@ def find_fashion_mnist():
 
 
 def read_idx(path):
-    """The images or labels of an IDX file: magic number with the rank in its last byte, sizes, bytes."""
+    """The images or labels of an IDX file: a magic number with the rank in its last byte, sizes, bytes."""
     with gzip.open(path) as file:
         raw = file.read()
     rank = raw[3]
@@ -28,14 +28,14 @@ def read_idx(path):
 
 
 def write(folder, **arrays):
-    """Without a header; the ending tells the type."""
+    """Writes arrays without a header; the suffix of the file name is the type."""
     for name, array in arrays.items():
         ending = {"float32": "f32", "int64": "i64", "int32": "i32"}[array.dtype.name]
         array.tofile(os.path.join(folder, f"{name}.{ending}"))
 
 
 def read(folder, name, shape=(-1,)):
-    """Numbers that are not whole come as FLOAT."""
+    """Floating-point numbers are returned as FLOAT."""
     for ending, dtype in (("f32", np.float32), ("f64", np.float64), ("i64", np.int64), ("i32", np.int32)):
         path = os.path.join(folder, f"{name}.{ending}")
         if os.path.exists(path):
@@ -45,7 +45,7 @@ def read(folder, name, shape=(-1,)):
 
 
 def make_mwn(folder):
-    """100 clean images of each class are the upper data; of the other 59,000, 40 % get another label."""
+    """100 clean images of each class are the upper data; 40 % of the other 59,000 get a different label."""
     source = find_fashion_mnist()
     images = read_idx(os.path.join(source, "train-images-idx3-ubyte.gz")).reshape(-1, PIXELS)
     labels = read_idx(os.path.join(source, "train-labels-idx1-ubyte.gz")).astype(np.int64)
@@ -61,7 +61,7 @@ def make_mwn(folder):
 
 
 def make_logistic(folder):
-    """500 rows to learn from and 500 to choose the penalties on, from a noisy linear rule."""
+    """500 rows for training and 500 for choosing the penalties, from a noisy linear rule."""
     random = np.random.default_rng(1)
     x = random.standard_normal((1000, FEATURES))
     y = x @ random.standard_normal(FEATURES) + random.standard_normal(1000) > 0
@@ -77,11 +77,11 @@ def make_mlp(folder, hidden, batch):
 
 
 def make_tasks(folder):
-    """Nothing: Omniglot comes with libbetty, which writes the tasks that it draws."""
+    """Makes nothing: Omniglot comes with libbetty, which writes the tasks that it draws."""
 
 
 def mlp_params(flat, widths):
-    """Weight [out, in] and bias of each layer from a vector that holds them one after the other."""
+    """Weight [out, in] and bias of each layer, from a vector that holds them one after the other."""
     params, at = [], 0
     for inputs, outputs in zip(widths, widths[1:]):
         params.append(flat[at : at + inputs * outputs].reshape(outputs, inputs).copy())
@@ -97,13 +97,13 @@ def mlp_widths(args):
 
 
 def convnet_params(flat, blocks, filters, classes):
-    """Of the few-shot ConvNet, in PyTorch's order of the axes, from libbetty's vector."""
+    """Parameters of the few-shot ConvNet with PyTorch's order of axes, from libbetty's vector."""
     params, at, inputs = [], 0, 1
     for _ in range(blocks):
         weight = flat[at : at + 9 * inputs * filters].reshape(3, 3, inputs, filters)
         params.append(np.ascontiguousarray(weight.transpose(3, 2, 0, 1)))
         at += weight.size
-        for _ in range(3):  # the convolution's bias, then weight and bias of the normalisation
+        for _ in range(3):  # the bias of the convolution, then weight and bias of the norm
             params.append(flat[at : at + filters].copy())
             at += filters
         inputs = filters
@@ -113,7 +113,7 @@ def convnet_params(flat, blocks, filters, classes):
 
 
 def make_images(folder, upper=100):
-    """4,000 images of noise about a pattern of their class, as rows of [32, 32, 3]; some of them are the upper data."""
+    """4,000 images of a class pattern plus noise, as rows of [32, 32, 3]; some of them are the upper data."""
     random = np.random.default_rng(1)
     patterns = random.standard_normal((CLASSES, 3072))
     labels = np.arange(4000) % CLASSES
@@ -123,8 +123,8 @@ def make_images(folder, upper=100):
 
 
 def make_maps(folder):
-    """504 images of [64, 64, 3] in noise, as rows: each has a square of one class on a ground of another, which every
-    pixel's label says; 36 of them are the upper data."""
+    """504 noisy images of [64, 64, 3], as rows. Each has a square of one class on a ground of another, and a label for
+    every pixel; 36 of them are the upper data."""
     random = np.random.default_rng(1)
     colours = random.standard_normal((CLASSES, 3))
     labels = np.repeat(random.integers(0, CLASSES, (504, 1, 1)), 64, 1).repeat(64, 2)
@@ -135,12 +135,12 @@ def make_maps(folder):
     write(folder, train_x=x[36:], train_y=y[36:], meta_x=x[:36], meta_y=y[:36])
 
 
-# Of the language model, whose data is one batch of windows of tokens.
+# For the language model, whose data is one batch of windows of tokens.
 TOKENS, WORDS, WIDTH, HEADS, HEAD_WIDTH, FEED = 20, 10000, 20, 8, 32, 32
 
 
 def make_tokens(folder, batch):
-    """Each token follows from the one before it by a fixed rule or, a time in four, by chance."""
+    """Each token follows from the previous one by a fixed rule or, one time in four, is random."""
     random = np.random.default_rng(1)
     rows = np.empty((batch, TOKENS + 1), np.int64)
     rows[:, 0] = random.integers(0, WORDS, len(rows))
@@ -150,12 +150,12 @@ def make_tokens(folder, batch):
 
 
 def token_batches(folder, batch):
-    """Tokens and those that follow them, [batches, batch, TOKENS]."""
+    """The tokens and the tokens that follow them, [batches, batch, TOKENS]."""
     return [read(folder, f"train_{part}", (-1, batch, TOKENS)).astype(np.int64) for part in "xy"]
 
 
 def language_params(flat, layers):
-    """In the order in which they are used; matrices are [out, in]."""
+    """The parameters in order of use; matrices are [out, in]."""
     inner, norm = HEADS * HEAD_WIDTH, [(WIDTH,), (WIDTH,)]
     layer = 3 * [*norm, (inner, WIDTH)] + [(WIDTH, inner), *norm, (FEED, WIDTH), (FEED,), (WIDTH, FEED), (WIDTH,)]
     shapes = [(WORDS, WIDTH), (TOKENS, WIDTH), *(layers * layer), (WORDS, WIDTH), (WORDS,)]

@@ -1,5 +1,5 @@
-/* bench/images.c: speed of what is done to images besides convolution, in GB/s of its operands and results:
- * bench-images [ISA] [seconds per line] [threads]. The first line of each size is the speed of copying. */
+/* bench/images.c: speed of image operations other than convolution, in GB/s of operands and results: bench-images [ISA]
+ * [seconds per line] [threads]. The first line of each size is the speed of a copy. */
 #include "backend/cpu/cpu.h"
 #include "runtime/phase.h"
 
@@ -46,7 +46,7 @@ static double best_of(const bt_kernel_impl *kernel, bt_call *call)
     return good ? best : -1;
 }
 
-/* in: shapes; those of the outputs are inferred. */
+/* in: the input shapes; the output shapes are inferred. */
 static void line(const bt_kernel_impl *const *kernels, const bt_op *op, const void *attr, const bt_array *in,
                  int inputs, const char *title)
 {

@@ -1,6 +1,6 @@
-"""The other programs on libbetty's instruction set: where BETTY_ISA narrows it, they are held to the same.
+"""Restricts the other programs to the instruction set that BETTY_ISA selects for libbetty.
 
-By hand, how fast products and convolutions are then: OMP_NUM_THREADS=1 BETTY_ISA=v3 PYTHON bench/isa.py torch (or jax).
+To measure their speed then: OMP_NUM_THREADS=1 BETTY_ISA=v3 PYTHON bench/isa.py torch (or jax).
 """
 import ctypes
 import os
@@ -8,7 +8,7 @@ import subprocess
 import sys
 import time
 
-# By BETTY_ISA: the name to show, and what XLA, oneDNN (in PyTorch and XLA), ATen and MKL call it.
+# By BETTY_ISA: the name to show, and its name in XLA, oneDNN (in PyTorch and XLA), ATen and MKL.
 HELD = {
     "v3": ("AVX2", dict(XLA_FLAGS="--xla_cpu_max_isa=AVX2", ONEDNN_MAX_CPU_ISA="AVX2", ATEN_CPU_CAPABILITY="avx2",
                         MKL_ENABLE_INSTRUCTIONS="AVX2")),
@@ -19,7 +19,7 @@ FLAGS = {"AVX2": 0x7F, "SSE4.2": 0x07}  # of YNNPACK: sse2, ssse3, sse41, avx, f
 
 
 def environment():
-    """Variables for the processes of the other programs."""
+    """Environment variables for the other programs."""
     variables = dict(HELD.get(os.environ.get("BETTY_ISA", ""), ("", {}))[1])
     if "XLA_FLAGS" in variables and os.environ.get("XLA_FLAGS"):
         variables["XLA_FLAGS"] = f"{os.environ['XLA_FLAGS']} {variables['XLA_FLAGS']}"
@@ -27,13 +27,13 @@ def environment():
 
 
 def held_to():
-    """"" where the programs may use whatever there is."""
+    """The instruction set that the programs are restricted to; empty if they may use any."""
     return HELD.get(os.environ.get("BETTY_ISA", ""), ("", {}))[0]
 
 
 def hold_jax():
-    """XLA hands its products and convolutions to YNNPACK, which asks the processor and has no switch: its flags are
-    found by their symbol and narrowed. Before the first computation."""
+    """XLA runs its products and convolutions in YNNPACK, which queries the processor and has no switch. This finds its
+    flags by their symbol and clears some of them. Call it before the first computation."""
     name = held_to()
     if not name:
         return
@@ -60,7 +60,7 @@ def hold_jax():
 
 
 def speed(flops, run):
-    """GFlop/s, the best of some."""
+    """GFlop/s, the best of several runs."""
     times = []
     for _ in range(20):
         start = time.perf_counter()

@@ -1,5 +1,6 @@
-"""A step of Adam of a causal language model in JAX: a jitted call a step. --checkpoint=block: jax.checkpoint on each layer; --chunks: the
-head and its loss by so many slices of the rows, each computed again in the backward pass, one after the other."""
+"""A step of Adam of a causal language model in JAX, in one jitted call. --checkpoint=block: jax.checkpoint on each
+layer; --chunks: computes the head and its loss in that many slices of the rows, one after the other, each recomputed in
+the backward pass."""
 import numpy as np
 
 import data
@@ -18,7 +19,7 @@ def norm(x, scale, shift):
 
 
 def attention(q, k, v):
-    """By hand: that of jax.nn takes its softmax in float32, whatever the rest is."""
+    """Written by hand, because jax.nn's computes its softmax in float32 whatever the other types are."""
     scores = jnp.einsum("bqhd,bkhd->bhqk", q, k) / np.sqrt(q.shape[-1])
     seen = np.tril(np.ones((q.shape[1], k.shape[1]), bool))
     return jnp.einsum("bhqk,bkhd->bqhd", jax.nn.softmax(jnp.where(seen, scores, -jnp.inf)), v)

@@ -1,5 +1,5 @@
-"""Logistic regression with a penalty per feature in JAX: one jitted call for each lower and each upper step (for both
-in one, where there are as many), or with --scan one for so many upper steps with the lower ones between them."""
+"""Logistic regression with a penalty per feature in JAX: one jitted call for each lower and each upper step (or one for
+both, if there are as many of each). With --scan, one for that many upper steps and the lower ones in between."""
 import numpy as np
 
 import data
@@ -51,7 +51,7 @@ def upper_step(w, penalty, momentum, train, meta):
 
 
 def block(state, train, meta):
-    """The lower steps to one upper step, and that."""
+    """The lower steps of one upper step, and that step."""
     w, penalty, momentum = state
     w = jax.lax.fori_loop(0, args.unroll, lambda _, w: lower_step(w, penalty, *train), w)
     return w, *upper_step(w, penalty, momentum, train, meta)

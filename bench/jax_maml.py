@@ -1,5 +1,5 @@
-"""MAML in JAX: one jitted call for an upper step, or with --scan one for so many. The tasks of a step are written out
-one after the other (--tasks=loop), mapped over (map), or taken at once (vmap)."""
+"""MAML in JAX: one jitted call per upper step, or with --scan one for that many. The tasks of a step are unrolled one
+after the other (--tasks=loop), mapped over (map), or computed at once (vmap)."""
 import numpy as np
 
 import data
@@ -77,7 +77,7 @@ def scanned(state, k, support_x, query_x):
 
 support_x, query_x, support_y, query_y = map(jnp.asarray, peer.few_shot_tasks(args.folder, args.ways))
 flat = data.read(args.folder, "upper")
-if args.blocks:  # with libbetty's order of the axes
+if args.blocks:  # in libbetty's order of axes
     flat = [p.transpose(2, 3, 1, 0) if p.ndim == 4 else p for p in data.convnet_params(flat, args.blocks, 64, args.ways)]
 else:
     flat = data.mlp_params(flat, [data.PIXELS, 64, 64, args.ways])

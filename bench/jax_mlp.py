@@ -1,4 +1,4 @@
-"""A step of SGD of an MLP in JAX: one jitted call a step, or for --scan of them."""
+"""A step of SGD of an MLP in JAX: one jitted call per step, or with --scan per that many."""
 import numpy as np
 
 import data

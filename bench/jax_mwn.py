@@ -1,7 +1,8 @@
-"""Meta-Weight-Net in JAX: one jitted call for a lower and an upper step, or for --scan of them.
+"""Meta-Weight-Net in JAX: one jitted call for a lower and an upper step, or with --scan for that many of them.
 
-The hypergradient is the exact product with the identity in the place of the inverse Hessian: the derivative of the
-lower loss along the upper gradient, differentiated by the weight net. The loss that the weight net reads is constant.
+The hypergradient is the exact product with the identity in place of the inverse Hessian: the derivative of the lower
+loss along the upper gradient, differentiated with respect to the weight net. The loss that the weight net reads is
+constant.
 """
 import numpy as np
 

@@ -1,5 +1,6 @@
-"""Meta-Weight-Net over a ResNet in JAX: a jitted call for each gradient and product of a micro-batch, so that none holds what
-another one needs. --checkpoint=block: jax.checkpoint on each block; convolutions: likewise, but what they make is kept."""
+"""Meta-Weight-Net over a ResNet in JAX: a jitted call for each gradient and product of a micro-batch, so that no call
+holds what another one needs. --checkpoint=block: jax.checkpoint on each block; convolutions: the same, but keeps their
+results."""
 import numpy as np
 
 import data
@@ -12,7 +13,7 @@ import jax.numpy as jnp
 import optax
 from jax.ad_checkpoint import checkpoint_name
 
-RATE, MOMENTUM = 0.1, 0.9  # of the running statistics, and of SGD
+RATE, MOMENTUM = 0.1, 0.9  # of the running statistics and of SGD
 sgd = optax.chain(optax.add_decayed_weights(args.decay), optax.sgd(args.rate, momentum=MOMENTUM))
 adam = optax.sgd(1.0) if args.double else optax.adam(args.lr)
 EACH = (args.depth - 2) // 6
@@ -24,7 +25,7 @@ REMADE = {
 }[args.checkpoint]
 
 
-# ---- the network: each norm takes its statistics, or None for the batch's, and says which it took ----
+# ---- the network: each norm uses its statistics, or the batch's if they are None, and returns those it used ----
 
 
 def convolution(x, w, stride=1):
@@ -59,7 +60,7 @@ def network(params, x, moments=None):
 
 
 def unbiased(taken, x):
-    """As running statistics have the variance, from a batch of x: each map is 1, 1/4 or 1/16 of the image."""
+    """The unbiased variances for the running statistics, from a batch of x: each map is 1, 1/4 or 1/16 of the image."""
     maps = [x.shape[0] * (x.shape[1] >> max(0, (k - 1) // 2 // EACH)) ** 2 for k in range(len(taken))]
     return [(mean, variance * n / (n - 1)) for (mean, variance), n in zip(taken, maps)]
 
@@ -86,7 +87,7 @@ def upper_loss(net, x, y):
     return jnp.mean(losses(net, x, y)[0])
 
 
-# ---- the calls: each adds a micro-batch's part to a sum ----
+# ---- the calls: each adds the contribution of a micro-batch to a sum ----
 
 
 def summed(sum, part):
@@ -94,7 +95,7 @@ def summed(sum, part):
 
 
 def lower_gradient(sum, moments, net, weight_net, x, y):
-    """And the running statistics after it."""
+    """Also returns the updated running statistics."""
     gradient, taken = jax.grad(lower_loss, has_aux=True)(net, weight_net, x, y)
     moved = jax.tree.map(lambda old, new: (1 - RATE) * old + RATE * new, moments, unbiased(taken, x))
     return summed(sum, gradient), moved
@@ -119,7 +120,7 @@ def dot(a, b):
 
 
 def iterate(x, r, p, hp):
-    """Conjugate gradients: a step towards the solution x, from the product of p."""
+    """Conjugate gradients: a step towards the solution x, given the product of p."""
     add = lambda a, s, b: [p + s * q for p, q in zip(a, b)]
     rr, hp = dot(r, r), add(hp, args.damping, p)
     alpha = rr / dot(p, hp)
@@ -132,7 +133,7 @@ def apply(optimizer, params, state, gradient):
     return optax.apply_updates(params, update), state
 
 
-# ---- what the driver asks ----
+# ---- the driver's questions ----
 
 
 def rows(name):
@@ -141,7 +142,7 @@ def rows(name):
 
 
 def network_params(flat):
-    """In libbetty's order, and with its axes."""
+    """In libbetty's order, with its order of axes."""
     shapes = [(3, 3, 3, 16), (16,), (16,)]
     for inputs, outputs in zip(WIDTHS, WIDTHS[1:]):
         shapes += [(3, 3, inputs, outputs), (outputs,), (outputs,), (3, 3, outputs, outputs), (outputs,), (outputs,)]
@@ -229,8 +230,8 @@ def answer():
 
 
 def tensor_bytes():
-    """What stays, the batches, and the most that a call needs with the vectors that live beside it, as long as net: a sum;
-    for the products also v, or x, r and p."""
+    """Persistent tensors, the batches, and the most that a call needs including the vectors of net's size that are live
+    then: a sum; for the products also v, or x, r and p."""
     each = lambda a: sum(p.nbytes for p in jax.tree.leaves(a))
     stays = each((net, weight_net, moments, sgd_state, adam_state))
     batches = args.micro * args.batch * train[0][0].nbytes

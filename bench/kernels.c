@@ -1,10 +1,13 @@
-/* bench/kernels.c: speed of the CPU kernels: bench-kernels [ISA] [seconds per line], or
- * bench-kernels --compare-isa [WIDE NARROW [seconds per line]]: where those of a wider instruction set are slower by
- * more than 5 % than those of a narrower one; by default of the one that the library takes here, which BETTY_ISA
- * chooses, and the next one. Exits with 1 then. Products of matrices and convolutions in GF/s, and of what the core can
- * do at most, where oneDNN is installed beside its own; other calls in ns; drawing batches in us. Each figure is that
- * of the fastest of many short rounds, which alternate. Set OMP_NUM_THREADS=1: oneDNN takes all threads that it finds.
- */
+/* bench/kernels.c: speed of the CPU kernels: bench-kernels [ISA] [seconds per line], or bench-kernels --compare-isa
+ * [WIDE NARROW [seconds per line]]
+ *
+ * Matrix products and convolutions are in GF/s and as a share of what the core can do at most, next to oneDNN's if it
+ * is installed; other calls in ns; drawing batches in us. Each figure is the fastest of many short rounds, which
+ * alternate. Set OMP_NUM_THREADS=1: oneDNN takes all threads it finds.
+ *
+ * --compare-isa lists the kernels of a wider instruction set that are more than 5 % slower than those of a narrower
+ * one, and exits with 1 if there are any. The default is the one that the library uses here (BETTY_ISA selects it)
+ * and the next narrower one. */
 #include "backend/cpu/cpu.h"
 #include "data/dataset.h"
 #include "runtime/phase.h"
@@ -33,7 +36,7 @@ static bt_view matrix(bt_dtype dtype, int64_t rows, int64_t columns, bool turned
 
 /* ---- measuring ---- */
 
-/* Seconds of one launch, and of the peer's: the least of many rounds; -1: does not work. */
+/* Seconds of one launch of the kernel and of the peer: the minimum over many rounds. -1: does not work. */
 static void measure(const bt_kernel_impl *kernel, bt_call *call, double best[2])
 {
     size_t scratch = kernel->scratch ? kernel->scratch(call) : 0;
@@ -76,10 +79,10 @@ static void print_speed(const char *name, double flops, double time, const bt_ca
 
 /* ---- two instruction sets ---- */
 
-static const bt_kernel_impl *const *narrow; /* kernels to compare with; NULL: none */
+static const bt_kernel_impl *const *narrow; /* kernels to compare with; NULL: no comparison */
 static int compared, slower;
 
-/* The one that a program takes; NULL: a plain loop. */
+/* The kernel that a program would use; NULL: a plain loop. */
 static const bt_kernel_impl *taken(const bt_kernel_impl *const *kernels, const bt_call *call)
 {
     while (*kernels && ((*kernels)->op != call->op || ((*kernels)->accepts && !(*kernels)->accepts(call))))
@@ -89,7 +92,7 @@ static const bt_kernel_impl *taken(const bt_kernel_impl *const *kernels, const b
 
 enum { ROUNDS = 3, AGAIN = 4 };
 
-/* Each so many times, in turn: the least of these and of what was measured before. */
+/* Measures both ROUNDS times, in turn; `least` keeps the minimum, including earlier measurements. */
 static void in_turn(const bt_kernel_impl *const *both, bt_call *call, double *least)
 {
     for (int round = 0; round < 2 * ROUNDS; round++) {
@@ -99,7 +102,7 @@ static void in_turn(const bt_kernel_impl *const *both, bt_call *call, double *le
     }
 }
 
-/* What looks slower is measured again before it is said. The same kernel in both is not slower. */
+/* What looks slower is measured again before it is reported. If both use the same kernel, it is not slower. */
 static void compare(const bt_kernel_impl *const *wide, bt_call *call, const char *title)
 {
     const bt_kernel_impl *const both[] = {taken(wide, call), taken(narrow, call)};
@@ -166,7 +169,7 @@ static void dot(const bt_kernel_impl *const *kernels, bt_dtype dtype, int64_t m,
 
 static const struct {
     int64_t m, k, n;
-    const char *turns; /* t: stored the other way round */
+    const char *turns; /* t: stored transposed */
 } products_of[] = {
     {100, 784, 100, "nn"},
     {100, 784, 100, "nt"},
@@ -287,7 +290,7 @@ static void conv(const bt_kernel_impl *const *kernels, const conv_size *s, int t
     bt_free_aligned(w.data);
 }
 
-/* Of ResNet-32, of the four-block networks of few-shot learning (query and support; strided), and others. */
+/* Those of ResNet-32, of four-block few-shot networks (query and support; strided), and others. */
 static void convolutions(const bt_kernel_impl *const *kernels)
 {
     static const conv_size sizes[] = {
@@ -351,7 +354,7 @@ static void losses(const bt_kernel_impl *const *kernels, const bt_op *op, int64_
     bt_free_aligned(out.data);
 }
 
-/* What a node costs that computes next to nothing: a program of many additions of a scalar. */
+/* The overhead of a node that computes next to nothing: a program of many scalar additions. */
 static void dispatch(void)
 {
     enum { NODES = 1000 };
@@ -365,7 +368,7 @@ static void dispatch(void)
         bt_trace_begin(&trace, graph, BT_TRAIN, BT_F32);
         bt_tensor *x = bt_graph_read(graph, var), *y = x;
         for (int i = 0; i < NODES; i++)
-            y = (bt_add)(bt_neg(y), x); /* nothing that simplify could merge */
+            y = (bt_add)(bt_neg(y), x); /* so that simplify has nothing to merge */
         bt_graph_assign(graph, var, y);
         bt_trace_end(&trace);
     }
@@ -392,7 +395,7 @@ enum { IMAGES = 60000, PIXELS = 28 * 28, DRAWN = 200 };
 
 static uint64_t lines_read;
 
-/* Nothing but the way to memory: a byte of each cache line of the rows. */
+/* Memory access only: one byte of each cache line of the rows. */
 static void read_lines(const bt_column *column, const int32_t *places, float *out)
 {
     const unsigned char *bytes = column->store->array.data;
@@ -407,7 +410,7 @@ static void gather(const bt_column *column, const int32_t *places, float *out)
     bt_gather_rows(column, places, DRAWN, BT_F32, out, 1);
 }
 
-/* Median microseconds for one drawing of rows. */
+/* Median microseconds to draw rows once. */
 static void draw(const char *title, void (*fn)(const bt_column *column, const int32_t *places, float *out),
                  const bt_column *column, float *out, int32_t below)
 {
@@ -422,7 +425,7 @@ static void draw(const char *title, void (*fn)(const bt_column *column, const in
         fn(column, places, out);
         times[done] = bt_seconds() - start;
     }
-    for (int i = 1; i < done; i++) /* few: sorted by insertion */
+    for (int i = 1; i < done; i++) /* few, so insertion sort */
         for (int k = i; k > 0 && times[k] < times[k - 1]; k--) {
             double swap = times[k];
             times[k] = times[k - 1];
@@ -432,7 +435,7 @@ static void draw(const char *title, void (*fn)(const bt_column *column, const in
         printf("%-48s  %.1f us\n", title, times[done / 2] * 1e6);
 }
 
-/* Two batches of 100 images kept as bytes, delivered as floats; and what that cannot be faster than. */
+/* Two batches of 100 images stored as bytes and delivered as floats, and lower bounds on their time. */
 static void batches(void)
 {
     bt_array array = {.dtype = BT_U8, .rank = 2, .dims = {IMAGES, PIXELS}, .data = bt_alloc((size_t)IMAGES * PIXELS)};
@@ -472,7 +475,7 @@ static void calls(const bt_kernel_impl *const *kernels)
 static int compare_all(int count, char **words)
 {
     static const char *const isas[] = {"v4", "v3", "generic"};
-    const bt_kernel_impl *const *kernels_here = bt_backend_cpu()->kernels.list(); /* BETTY_ISA chooses, too */
+    const bt_kernel_impl *const *kernels_here = bt_backend_cpu()->kernels.list(); /* BETTY_ISA selects these, too */
     int first = 0;
     while (first < 2 && bt_cpu_kernels(isas[first]) != kernels_here)
         first++;
@@ -497,7 +500,7 @@ int main(int count, char **words)
     if (count > 1 && strcmp(words[1], "--compare-isa") == 0)
         return compare_all(count, words);
     if (count > 1 && *words[1])
-        setenv("BETTY_ISA", words[1], 1); /* batches are gathered by the library's own choice */
+        setenv("BETTY_ISA", words[1], 1); /* the library itself chooses how batches are gathered */
     const bt_kernel_impl *const *kernels = bt_backend_cpu()->kernels.list();
     if (count > 1 && *words[1])
         kernels = bt_cpu_kernels(words[1]);
@@ -512,5 +515,5 @@ int main(int count, char **words)
     calls(kernels);
     dispatch();
     batches();
-    return lines_read == 1; /* so that they are read */
+    return lines_read == 1; /* so that the reads are not optimised away */
 }

@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""Planned bytes of the language model of docs/memory.md with 1 to 8 layers, with and without recomputation, as a table, and
-docs/img/layers.svg, in which a band shows what recomputation was reported to save in needle: 57 to 62 %.
+"""Planned bytes of the language model of docs/memory.md with 1 to 8 layers, with and without recomputation. Prints a
+table and draws docs/img/layers.svg, where a band shows the saving by recomputation reported for needle: 57 to 62 %.
 
     python3 bench/language_layers.py
 
-Needs ./dev build. Times: ./dev bench memory layers.
+Needs ./dev build. For times: ./dev bench memory layers.
 """
 import json
 import os

@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
-"""MAML on Omniglot, examples/maml.ini beside the same network and schedule in PyTorch: accuracy on held-out alphabets.
+"""MAML on Omniglot: the accuracy of examples/maml.ini on held-out alphabets, next to the same network and schedule in
+PyTorch.
 
-Needs ./dev build, and the Python environment that ./dev bench makes. Each draws its own tasks. Writes
+Needs ./dev build, and the Python environment that ./dev bench makes. Each side draws its own tasks. Writes
 results/maml_accuracy.json.
 """
 import argparse
@@ -59,7 +60,7 @@ def run_libbetty(build, ways, seed, steps):
 
 
 def characters(split):
-    """[classes, 20, PIXELS], each turn by 90 degrees with classes of its own."""
+    """[classes, 20, PIXELS]; each rotation by 90 degrees gives new classes."""
     folder = os.path.join(ROOT, "data", "omniglot")
     images = data.read_idx(os.path.join(folder, f"{split}-images-idx3-ubyte.gz"))  # class by class
     turned = np.concatenate([np.rot90(images, k, (1, 2)) for k in range(4)])

@@ -1,8 +1,9 @@
-"""Measures bytes and time of libbetty with each memory setting, beside PyTorch and JAX with what one does there by hand:
-each side in a process of its own, on one core. Exit 1 if the sides do not compute the same thing.
+"""Measures bytes and time of libbetty with each memory setting, next to PyTorch and JAX with what their users do by
+hand. Each side has its own process, on one core. Exit 1 if the sides do not compute the same thing.
 
-First the times, in turn; then the bytes, in a fresh process for each side. Each figure is a line of JSON on standard
-output; a table in Markdown for each workload comes last. --quick leaves out some rows and the check in double precision.
+The times come first, alternating; then the bytes, in a fresh process for each side. Each figure is a line of JSON on
+standard output; a Markdown table for each workload comes last. --quick leaves out some rows and the check in double
+precision.
 """
 import argparse
 import os
@@ -13,8 +14,8 @@ import tempfile
 import run
 from memory_workloads import memory_workloads, own, program, setting
 
-# In the processes that count bytes: each tensor is a mapping of its own, which the system has back when it is freed. That takes
-# time, so those that are timed do without.
+# In the processes that count bytes, each tensor is its own mapping, which returns to the system when it is freed.
+# That takes time, so the timed processes do without.
 RETURNED = dict(MALLOC_MMAP_THRESHOLD_="65536", MALLOC_TRIM_THRESHOLD_="65536")
 
 
@@ -32,7 +33,7 @@ def arguments():
 
 
 def timed(workload, rounds, report):
-    """Milliseconds a step of each side, by its name, in each round; None if they do not compute the same thing."""
+    """Milliseconds per step of each side, by name, in each round; None if they do not compute the same thing."""
     processes = run.started(workload, 1)
     try:
         if not run.check(workload, processes, workload.check, (workload.loss, workload.path), report):
@@ -50,10 +51,11 @@ def timed(workload, rounds, report):
 
 
 def counted(side):
-    """The bytes of a side's tensors by its own account, and by how much what is resident grows in a step, at most.
+    """The bytes of a side's tensors as it reports them, and the peak growth of its resident memory in a step.
 
-    PyTorch has made a step already when it has counted its bytes, and JAX has compiled; what they keep of it is not counted,
-    nor is what stays for the whole run. Of libbetty all but the data set is: it takes its arena before the first step.
+    When they count bytes, PyTorch has already taken a step, and JAX has compiled. What they keep of that is not
+    counted, nor is what persists for the whole run. For libbetty everything but the data set is counted: it allocates
+    its arena before the first step.
     """
     p = run.Process(side, side.command, 1, **RETURNED)
     try:
@@ -61,7 +63,7 @@ def counted(side):
         if not own(side):
             p.ask("trim")
         with open(f"/proc/{p.process.pid}/clear_refs", "w") as file:
-            file.write("5")  # the peak begins anew
+            file.write("5")  # resets the peak
         before = memory.get("resident_before", p.status_bytes("VmRSS"))
         p.milliseconds(1)
         return dict(tensor_bytes=memory["tensor_bytes"], grown_bytes=p.status_bytes("VmHWM") - before, version=p.version, isa=p.isa)
@@ -96,7 +98,7 @@ def times_as_much(figure, base, spread=True):
 
 
 def table(workload, figures):
-    """Of each row also the ratios to its program's first row, and to PyTorch's first."""
+    """Each row also has the ratios to its program's first row and to PyTorch's first row."""
     lines = [f"**{workload.title}**", ""]
     if not figures:
         return "\n".join(lines + ["The sides differ."])
@@ -129,7 +131,7 @@ def measure_all(args, workloads, report):
 def main():
     args = arguments()
     with tempfile.TemporaryDirectory(prefix="libbetty-bench-") as folder:
-        os.environ.update(JAX_COMPILATION_CACHE_DIR=os.path.join(folder, "jax"),  # a program is compiled once
+        os.environ.update(JAX_COMPILATION_CACHE_DIR=os.path.join(folder, "jax"),  # compile each program only once
                           JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS="0")  # fmt: skip
         workloads = memory_workloads(args.build, folder, args.quick)
         names = run.chosen(workloads, args.workload)

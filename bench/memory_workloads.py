@@ -1,5 +1,5 @@
-"""What `./dev bench memory` measures: the workloads, with a side for each setting. A side is called "PROGRAM, SETTING"; a
-program's first one is what its others are compared with."""
+"""The workloads of `./dev bench memory`, with a side for each setting. A side is called "PROGRAM, SETTING"; the others
+of a program are compared with its first one."""
 import os
 
 import data
@@ -7,7 +7,7 @@ from workloads import EPS, EXACT, Side, Workload, checked_side, libbetty, libbet
 
 SETTINGS = ("none", "cheap", "cost:5%", "every:1", "sqrt", "cost:20%", "cost:40%")
 FOR_MEMORY = "--scheduler=memory"
-JAX = [  # of reweighting; XLA orders a program for time where it is not told otherwise
+JAX = [  # for reweighting; XLA orders programs for time by default
     ("none", []),
     ("none, ordered for memory", [FOR_MEMORY]),
     ("blocks, ordered for memory", [FOR_MEMORY, "--checkpoint=block"]),
@@ -28,7 +28,7 @@ def own(side):
 
 
 def ours(settings, make, budgets=(), ways=SETTINGS):
-    """With each of the settings, and with nothing but a budget for all that is planned."""
+    """With each of the settings, and with only a budget, for everything that is planned."""
     return [make(f"libbetty, {name}", {**settings, "lower__checkpointing": name}) for name in ways] + [
         make(f"libbetty, memory_budget = {bytes}", {**settings, "engine__memory_budget": bytes}) for bytes in budgets]
 
@@ -109,7 +109,7 @@ LAYERS = (1, 2, 4, 8)
 
 
 def language_layers(build, folder, batch=256):
-    """Of libbetty alone: what its layers take with and without recomputation, all numbers of layers in turn."""
+    """For libbetty only: its layers with and without recomputation, for every number of layers."""
     ways = [("none", {}), ("sqrt", dict(lower__checkpointing="sqrt"))]
     ways += [("chunks", dict(lower__chunks=16)), ("chunks, sqrt", dict(lower__chunks=16, lower__checkpointing="sqrt"))]
     sides = [language_side(build, folder, f"libbetty of {plural(layers)}, {way}", layers, batch, plural(layers), **more)
@@ -118,7 +118,7 @@ def language_layers(build, folder, batch=256):
                     lambda folder: data.make_tokens(folder, batch), batches=0, sides=sides, check=1, double=1)  # fmt: skip
 
 
-# Of each workload the rows of a quick run: a program's name stands for all of its rows.
+# The rows of a quick run for each workload; a program's name stands for all of its rows.
 AGAIN = "JAX, blocks, ordered for memory"
 QUICK = {
     "darts": ("libbetty", "PyTorch", "JAX, none, ordered for memory", AGAIN),

@@ -1,5 +1,5 @@
-"""Networks in PyTorch with the values that libbetty begins with: what the PyTorch and Betty sides share. Parameters come
-in libbetty's order, from one vector; images as rows of [size, size, 3]."""
+"""Networks in PyTorch with libbetty's initial values, shared by the PyTorch and Betty sides. Parameters come in
+libbetty's order from one vector; images are rows of [size, size, 3]."""
 import math
 
 import torch
@@ -17,7 +17,7 @@ def conv(inputs, outputs, window, stride=1, dilation=1, groups=1, bias=False):
 
 
 def fill(module, flat):
-    """Its parameters from the vector; libbetty's windows are [window, window, in, out]."""
+    """Sets its parameters from the vector; libbetty's windows are [window, window, in, out]."""
     at = 0
     for p in module.parameters():
         values = peer.tensor(flat[at : at + p.numel()].copy())
@@ -31,7 +31,7 @@ def fill(module, flat):
 
 
 def images(rows, channels_last=False):
-    """[n, 3, size, size]; channels_last: as they lie in memory."""
+    """[n, 3, size, size]; channels_last: the layout in memory."""
     size = math.isqrt(rows.shape[1] // 3)
     x = peer.tensor(rows.reshape(-1, size, size, 3)).permute(0, 3, 1, 2)
     return x if channels_last else x.contiguous()
@@ -66,8 +66,8 @@ class ResNet(nn.Module):
 
 
 class Again(nn.Module):
-    """A block whose values are computed again in the backward pass: torch.utils.checkpoint by hand. The norms' running
-    statistics would move then, too, unless Norms hold them by that time."""
+    """A block that is recomputed in the backward pass: torch.utils.checkpoint by hand. That would also update the
+    norms' running statistics again, unless Norms has frozen them by then."""
 
     def __init__(self, block):
         super().__init__()
@@ -133,7 +133,7 @@ class UNet(nn.Module):
 
 
 class Deep(nn.Module):
-    """masks: those of dropout, for layers that are to drop the same again; None: new ones."""
+    """masks: for layers that must drop the same elements again; None: new masks."""
 
     def __init__(self, layers, hidden, dropout):
         super().__init__()
@@ -145,7 +145,7 @@ class Deep(nn.Module):
         self.head = nn.Linear(hidden, 10)
 
     def draw(self, rows):
-        """Masks for so many rows."""
+        """Draws masks for that many rows."""
         keep = 1 - self.dropout
         count = len(self.layers) // 2 if self.dropout else 0
         return [torch.empty(rows, self.hidden).bernoulli_(keep).div_(keep) for _ in range(count)]
@@ -175,7 +175,7 @@ def separable(channels, window, stride, dilation=1):
 
 
 class Halve(nn.Module):
-    """Half of the map, from two grids that lie one pixel apart."""
+    """Halves the map, from two grids that are one pixel apart."""
 
     def __init__(self, inputs, outputs):
         super().__init__()
@@ -199,7 +199,7 @@ class Edge(nn.Module):
         self.candidates += [separable(channels, window, stride, 2) for window in (3, 5)]
 
     def forward(self, x, weight):
-        """The first candidate is none, and adds nothing."""
+        """The first candidate is "none", which adds nothing."""
         return sum(weight[k + 1] * candidate(x) for k, candidate in enumerate(self.candidates))
 
 
@@ -252,13 +252,14 @@ def made(args, flat):
 
 
 def sgd_step(args, params, gradient, momentum):
-    """By PyTorch's fused kernel."""
+    """With PyTorch's fused kernel."""
     torch._fused_sgd_(params, gradient, momentum, weight_decay=args.decay, momentum=MOMENTUM, lr=args.rate,
                       dampening=0.0, nesterov=False, maximize=False, is_first_step=False)  # fmt: skip
 
 
 def on_both_sides(params, v, f):
-    """f() with the parameters moved along v and against it, as Betty's difference has it; and how far apart they are."""
+    """f() with the parameters moved along v and against it, as in Betty's difference; and the distance between the two.
+    """
     with torch.no_grad():
         before = [p.clone() for p in params]
         epsilon = 0.01 / torch.linalg.vector_norm(torch.stack(torch._foreach_norm(v)))
@@ -275,7 +276,7 @@ def on_both_sides(params, v, f):
 
 
 class Norms:
-    """Of a network's batch norms: statistics move in the network's own step only, on all sides."""
+    """The batch norms of a network: only the network's own step updates their statistics, on all sides."""
 
     def __init__(self, network):
         self.all = [module for module in network.modules() if isinstance(module, nn.BatchNorm2d)]
@@ -286,7 +287,8 @@ class Norms:
 
 
 def serve(program, steps, net, norms, losses, meta, weigh, momentum):
-    """Answers for a network and its weight net: the loss on `meta`, the weight net's parameters, bytes of tensors."""
+    """Answers for a network and its weight net: the loss on `meta`, the weight net's parameters, the bytes of tensors.
+    """
 
     @torch.no_grad()
     def state():

@@ -1,8 +1,8 @@
-"""A workload on a CUDA device: libbetty there and on the processor, beside PyTorch and JAX on the same card and Betty
-on the processor, for tools/gpu-check. A line of JSON for each side.
+"""Measures a workload on a CUDA device, for tools/gpu-check: libbetty there and on the processor, next to PyTorch and
+JAX on the same card and Betty on the processor. Prints a line of JSON for each side.
 
---values: do they stand at the same place after the same steps? Else milliseconds a step, of rounds in turn. TF32 is off
-on all sides. What is not installed, or has no GPU, is absent.
+--values: compares the results after the same steps. Otherwise: milliseconds per step, in alternating rounds. TF32 is
+off on all sides. Programs that are not installed, or have no GPU, are left out.
 """
 import argparse
 import importlib.util
@@ -14,7 +14,7 @@ import tempfile
 import run
 from workloads import all_workloads
 
-THREADS = 4  # on the processor, of all sides
+THREADS = 4  # on the processor, for all sides
 ROUNDS = 3
 PEERS = {"torch": "torch", "torch-exact": "torch", "jax": "jax", "betty": "betty"}
 
@@ -50,7 +50,7 @@ def commands(workload, values):
 
 
 def start(name, product, command, more):
-    """None where it cannot be: a peer that is not here. libbetty must be."""
+    """None if a peer cannot run here; libbetty must."""
     ours = name.startswith("libbetty")
     if not ours and not importlib.util.find_spec(PEERS[name]):
         tell(side=name, absent=f"{PEERS[name]} is not installed")
@@ -72,7 +72,7 @@ def started(workload, values):
     processes = []
     for each in commands(workload, values):
         process = start(*each)
-        if process and not processes:  # the others begin where it begins, and use its order of the batches
+        if process and not processes:  # the others start from its values, and use its order of the batches
             process.ask(f"export {workload.batches}")
         if process:
             processes.append(process)
@@ -80,7 +80,7 @@ def started(workload, values):
 
 
 def compare(workload, processes):
-    """Each with libbetty on the device, after the same steps."""
+    """Compares each side with libbetty on the device, after the same steps."""
     first = {}
     for p in processes:
         start_, steps = p.ask("state"), workload.check or workload.block

@@ -1,4 +1,4 @@
-/* bench/onednn.h: the same product of matrices or convolution by oneDNN, where it is installed. What it makes is kept
+/* bench/onednn.h: runs the same matrix product or convolution with oneDNN, if it is installed. Its objects are kept
  * until the program ends. */
 #ifndef BENCH_ONEDNN_H
 #define BENCH_ONEDNN_H
@@ -64,7 +64,7 @@ static bool describe_conv(dnnl_primitive_desc_t *conv, const bt_call *call, cons
     return dnnl_primitive_desc_create(conv, &back, NULL, engine, hint) == dnnl_success;
 }
 
-/* Channels last; the weights in whatever order it likes. */
+/* Channels last; oneDNN chooses the order of the weights. */
 static void peer_conv(const bt_call *call, peer *p)
 {
     const bool dx = call->op == &bt_op_conv_dx, dw = call->op == &bt_op_conv_dw;

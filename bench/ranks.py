@@ -1,13 +1,15 @@
 #!/usr/bin/env python3
-"""Two processes of a thread each beside one with two threads, of libbetty and of PyTorch: time, and bytes of a process.
+"""Compares two single-threaded processes with one process of two threads, for libbetty and PyTorch: time and bytes per
+process.
 
-    PYTHON bench/ranks.py              # with the Python of the peers' environment; build/betty-run has to be there
-    PYTHON bench/ranks.py --rounds 1   # a look
+    PYTHON bench/ranks.py              # with the Python of the peers' environment; needs build/betty-run
+    PYTHON bench/ranks.py --rounds 1   # a quick look
 
-Plain training of ResNet-32 on images of 32 x 32, batches of 128, SGD with momentum, fp32 (problems/ranks.ini). First the
-losses of the first steps must be the same, from the same weights: as one process, and on ranks whose batch norm has the
-statistics of each rank's own rows, as DistributedDataParallel's has. Then all are timed in turn. Beside it a step of
-Meta-Weight-Net with 784-500-10 (examples/reweight.ini), of libbetty only. Exit 1 if the losses differ.
+Plain training of ResNet-32 on images of 32 x 32, batches of 128, SGD with momentum, fp32 (problems/ranks.ini). First
+the losses of the first steps must be the same, from the same weights: as one process, and on ranks whose batch norm
+uses the statistics of each rank's own rows, as DistributedDataParallel's does. Then all sides are timed, alternating.
+Also measures a step of Meta-Weight-Net with 784-500-10 (examples/reweight.ini), for libbetty only. Exit 1 if losses
+differ.
 """
 import argparse
 import json
@@ -25,7 +27,7 @@ import isa
 import run
 from memory import megabytes
 
-RETURNED = dict(MALLOC_MMAP_THRESHOLD_="65536", MALLOC_TRIM_THRESHOLD_="65536")  # what is freed goes back to the system
+RETURNED = dict(MALLOC_MMAP_THRESHOLD_="65536", MALLOC_TRIM_THRESHOLD_="65536")  # freed memory returns to the system
 TOLERANCE, CHECKED = 1e-4, 5  # of a loss, relative; steps
 RESNET = os.path.join(run.HERE, "problems", "ranks.ini")
 ZERO3 = "engine.strategy=zero3"
@@ -45,7 +47,7 @@ def arguments():
 
 
 def own_bytes(pid):
-    """Anonymous and shared memory of a process, of what it shares its part; not files, as code is."""
+    """Anonymous memory of a process, plus its part of shared memory; not files such as code."""
     try:
         with open(f"/proc/{pid}/smaps_rollup") as file:
             lines = [line.split() for line in file]
@@ -63,7 +65,7 @@ def children(pid):
 
 
 def most_bytes(pids, work):
-    """The most that one of the processes has while `work` is done, and what `work` returns."""
+    """The peak of any one process while `work` runs, and the result of `work`."""
     most, done = [0], threading.Event()
 
     def look():
@@ -80,7 +82,7 @@ def most_bytes(pids, work):
         watcher.join()
 
 
-# ---- the sides: steps(n) gives milliseconds and losses of n steps ----
+# ---- the sides: steps(n) returns the milliseconds and losses of n steps ----
 
 
 class Betty:
@@ -105,7 +107,7 @@ class Betty:
         return [1e3 * (b - a) / self.every for a, b in zip(times, times[1:])], [line["classifier.loss"] for line in lines]
 
     def most(self, count):
-        """Of a process, in so many steps; all of it is counted."""
+        """The peak of a process during `count` steps; all of it counts."""
         found = []
         look = lambda: found and (children(found[0]) or found)
         return most_bytes(lambda: look() or [], lambda: self.steps(count, found.append, **RETURNED))[1]
@@ -117,7 +119,7 @@ class Betty:
 
 
 class Torch:
-    """As many processes as ranks, which are asked at once; they are started anew for each measurement."""
+    """One process per rank, all asked at once; restarted for each measurement."""
 
     def __init__(self, title, weights, kind, ranks, threads, layout):
         self.title, self.kind, self.ranks, self.threads, self.version = title, kind, ranks, threads, ""
@@ -160,7 +162,7 @@ class Torch:
         return answers[0]["ms"][1:], [statistics.mean(losses) for losses in zip(*(a["losses"] for a in answers))]
 
     def most(self, count):
-        """Above what the process has with its modules loaded, and without a network or data."""
+        """The peak above the process with its modules loaded, but without a network or data."""
 
         def work(processes):
             before = max(own_bytes(process.pid) for process in processes)
@@ -174,7 +176,7 @@ class Torch:
 
 
 def exported(args, folder):
-    """libbetty's initial parameters, one after the other, as a file of float32: those of a step of rate 0."""
+    """libbetty's initial parameters as a file of float32, one after the other: those after a step with rate 0."""
     out, path = os.path.join(folder, "start"), os.path.join(folder, "weights")
     command = [os.path.join(args.build, "betty-run"), RESNET, "--quiet", "--output", out]
     subprocess.run([*command, "--set", "engine.train_iters=1", "--set", "classifier.lr=0"], check=True)
@@ -190,7 +192,7 @@ def exported(args, folder):
 
 
 def same(sides):
-    """Sides whose losses are those of the first."""
+    """Whether all sides have the losses of the first."""
     losses = [side.steps(CHECKED)[1] for side in sides]
     errors = [max(abs(a / b - 1) for a, b in zip(own, losses[0])) for own in losses]
     for side, own, error in zip(sides, losses, errors):
@@ -202,7 +204,7 @@ def same(sides):
 
 
 def timed(sides, rounds, steps):
-    """By side, the median of each round's steps."""
+    """By side, the median step of each round."""
     times = [[] for _ in sides]
     for _ in range(rounds):
         for side, own in zip(sides, times):
@@ -212,7 +214,7 @@ def timed(sides, rounds, steps):
 
 
 def table(titles, times, first, extra=()):
-    """Ratios are medians of the rounds', to the row that `first` gives for a row."""
+    """Ratios are medians over the rounds, to the row that `first` gives for each row."""
     lines = []
     for k, (title, own) in enumerate(zip(titles, times)):
         ratio = statistics.median(a / b for a, b in zip(times[first(k)], own))
@@ -222,7 +224,7 @@ def table(titles, times, first, extra=()):
 
 
 def resnet(args, weights):
-    """None where the sides do not compute the same."""
+    """None if the sides do not compute the same thing."""
     groups = "classifier.batch_norm_groups=2"
     betty = [Betty(args, "libbetty, 1 process, 2 threads", RESNET, 1, 2), Betty(args, "libbetty, 2 processes", RESNET, 2, 1),
              Betty(args, "libbetty, 2 processes, batch norm of each rank", RESNET, 2, 1, 1, groups),

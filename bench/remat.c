@@ -1,11 +1,11 @@
-/* bench/remat.c: one program of a run as arrays of numbers, and how much of its work is done again within a budget:
+/* bench/remat.c: prints one program of a run as arrays of numbers, and how much it recomputes within a budget:
  *
  *     bench-remat FILE LEVEL PART PART-OF-BYTES[,...] [SECTION.KEY=VALUE ...]
  *
- * The budgets are parts of what the program needs at its worst moment with nothing computed again. Nothing is run.
- * Prints an object of JSON: "bytes", that need; "values": [bytes, there, kept]; "steps": [cost, scratch, operands,
- * outputs, [[output, operand that it may be written over], ...]], a cost below 0 for a step that must not run again;
- * "found": for each budget its bytes, those of the plan, its extra work as a part of all, and its order of steps. */
+ * The budgets are fractions of the program's peak memory without recomputation. Nothing is run. The output is a JSON
+ * object: "bytes", that peak; "values": [bytes, there, kept]; "steps": [cost, scratch, operands, outputs, [[output,
+ * operand that it may overwrite], ...]], with a cost below 0 for a step that must not run again; "found": for each
+ * budget its bytes, the planned bytes, the extra work as a fraction of the total, and the order of steps. */
 #include "compile/arrays.h"
 #include "compile/work.h"
 #include "engine/session/session.h"
@@ -44,7 +44,7 @@ static bt_engine *plan(int argc, char **argv)
     return engine;
 }
 
-/* Its largest program of that name. */
+/* The level's largest program for that part. */
 static const bt_graph *find(const bt_engine *engine, const char *level, const char *part, bt_compile_options *options)
 {
     const bt_instance *instance = engine->context.instance;
@@ -66,7 +66,7 @@ static const bt_graph *find(const bt_engine *engine, const char *level, const ch
     return found->graph;
 }
 
-/* The passes before the one that orders steps. */
+/* Runs the passes that come before the ordering of steps. */
 static void lower(bt_compilation *c, bt_arrays *arrays)
 {
     c->program = bt_alloc(sizeof *c->program);
@@ -78,7 +78,7 @@ static void lower(bt_compilation *c, bt_arrays *arrays)
     expect(bt_arrays_new(arrays, c));
 }
 
-/* ---- what is printed ---- */
+/* ---- output ---- */
 
 static void print_list(const int64_t *list, int64_t count)
 {

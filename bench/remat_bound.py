@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
-"""A lower bound of the work that is done again within a budget of bytes, beside what the library's search finds.
+"""A lower bound on the work that must be recomputed within a budget of bytes, next to what the library's search finds.
 
     ~/.cache/libbetty/peers/bin/python bench/remat_bound.py
 
-The bound is the linear relaxation of Checkmate's integer programme (Jain et al. 2020, in its form of stages: stage t
-computes step t for the first time, and any part of earlier steps again), with some inequalities more, solved by HiGHS
-(pip install highspy); it takes minutes. Small values, and those that are read soon, take bytes only in the steps that
-touch them, and are there for nothing, which only lowers the bound. It holds for the order of steps that the search
-took. The exit code is 1 if a bound is above what was found, or the gap wider than it should be.
+The bound is the linear relaxation of Checkmate's integer programme (Jain et al. 2020) in its form of stages: stage t
+computes step t for the first time, and any fraction of earlier steps again. Some inequalities are added, and HiGHS
+solves it (pip install highspy); it takes minutes. Small values, and those read soon after, only take bytes in the steps
+that touch them, and are available for free, which only lowers the bound. It holds for the order of steps that the
+search chose. The exit code is 1 if a bound is above what was found, or the gap is wider than it should be.
 """
 import argparse
 import json
@@ -24,9 +24,9 @@ from planned import RESNET, blank_images
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.dirname(HERE)
-CUTS = 24  # stages with inequalities of their own
-SMALL, SHORT = 500, 50  # values below this part of the most bytes, or read within this part of the steps
-GAPS = {0.5: 0.10, 0.25: 0.20}  # of a step's work, by budget as a part of what is needed with nothing done again
+CUTS = 24  # stages with additional inequalities
+SMALL, SHORT = 500, 50  # values below this fraction of the peak, or read within this fraction of the steps
+GAPS = {0.5: 0.10, 0.25: 0.20}  # of a step's work, by budget as a fraction of the peak without recomputation
 PROGRAMS = {
     "ResNet-32, train step": ["examples/reweight_cifar.ini", "classifier", "gradient", RESNET],
     "perceptron, 20 layers with norms": ["bench/problems/deep.ini", "deep", "gradient", []],
@@ -41,7 +41,7 @@ def arguments():
 
 
 class Programme:
-    """A linear programme, row by row. Variables are numbers; None is what is always 1."""
+    """A linear programme, row by row. Variables are numbers; None is the constant 1."""
 
     def __init__(self):
         self.cost, self.upper, self.rows = [], [], []
@@ -52,7 +52,7 @@ class Programme:
         return len(self.cost) - 1
 
     def at_most(self, terms, bound):
-        """The sum of factor times variable, of (variable, factor), is at most so much."""
+        """The sum of factor times variable, over (variable, factor), is at most the bound."""
         whole = {}
         for variable, factor in terms:
             if variable is None:
@@ -88,8 +88,9 @@ class Programme:
 
 
 class Graph:
-    """A program's arrays in an order of its steps. free: values that may be computed again, and for which that matters,
-    as they are large and wait for long, and what these are made of. Bytes and costs are parts of the whole."""
+    """A program's arrays in a given order of steps. free: the values whose recomputation is allowed and matters,
+    because they are large and live long, and the values that these are computed from. Bytes and costs are fractions of
+    the total."""
 
     def __init__(self, arrays, order):
         self.steps = steps = [arrays["steps"][s] for s in order]
@@ -105,7 +106,7 @@ class Graph:
         new = self.free
         while new := {v for made in new for v in steps[self.maker[made]][2]} & large - self.free:
             self.free |= new
-        self.others = free - self.free  # they count in steps that touch them; all else, and only that, in `fixed`
+        self.others = free - self.free  # count in steps that touch them; all others are in `fixed`
         change = [0.0] * (len(steps) + 1)
         for v, (size, there, kept) in enumerate(self.values):
             if v not in free and v in self.last:
@@ -122,23 +123,23 @@ class Graph:
         return [v for v in self.steps[k][3] if v in self.free]
 
     def own(self, k, first):
-        """Bytes that the step needs beside those of `free` and `fixed`; what may be written over others is left out."""
+        """Bytes that the step needs besides `free` and `fixed`; results that may overwrite an operand are left out."""
         over = {o for o, v in self.steps[k][4] if v in self.maker and not (o in self.free and v in self.free)}
         made = [v for v in self.steps[k][3] if v not in over and (not first or v in self.free | self.others)]
         read = [v for v in self.steps[k][2] if v in self.others]
-        taken = sum(self.values[o][0] for o in over if first and o not in self.free | self.others)  # is in `fixed`
+        taken = sum(self.values[o][0] for o in over if first and o not in self.free | self.others)  # already in `fixed`
         return sum(self.values[v][0] for v in made + read) + self.scratch[k] - taken
 
 
 def run_step(p, g, t, k, run, held, used, budget):
-    """Step k in stage t: held[v] is the part of v that is there, `used` the bytes of all that is held."""
+    """Step k in stage t: held[v] is the fraction of v that exists, `used` the bytes of all that is held."""
     before = {v: held.get(v) for v in g.reads(k) + g.makes(k)}
     for v in g.reads(k):
         p.at_most([(run, 1.0), (before[v], -1.0)], 0.0)
         held[v] = p.variable()
         p.at_most([(held[v], 1.0), (before[v], -1.0)], 0.0)
     room = [(used, 1.0), (run, g.own(k, k == t))]
-    for output in g.makes(k):  # written over an operand that is there before, and not behind
+    for output in g.makes(k):  # it overwrites an operand that exists before the step but not after it
         operands = [v for o, v in g.steps[k][4] if o == output and v in g.free]
         if operands:
             over = p.variable()
@@ -157,15 +158,15 @@ def run_step(p, g, t, k, run, held, used, budget):
 
 
 def cut(p, g, stages, runs):
-    """What is needed from a stage on is there at its beginning or runs again, and then so is what that is made of.
-    Without these inequalities a value could be had by a small part of its operands, many times."""
+    """A value that is needed from a stage on either exists at its beginning or is recomputed, and then the same holds
+    for its operands. Without these inequalities a small fraction of its operands could produce a value many times."""
     steps, later, behind = [k for k, again in enumerate(g.again) if again], {}, []
     for number, t in reversed(list(enumerate(stages))):
         behind.append(t)
         if number % (len(stages) // CUTS + 1):
             continue
         for k in steps:
-            if k < t:  # of all runs again from this stage on
+            if k < t:  # the sum of all recomputations from this stage on
                 total = p.variable(upper=highspy.kHighsInf)
                 terms = [(runs[b, k], -1.0) for b in behind] + ([(later[k], -1.0)] if k in later else [])
                 p.at_most([(total, 1.0)] + terms, 0.0)
@@ -181,7 +182,7 @@ def cut(p, g, stages, runs):
 
 
 def bound(arrays, found, budget):
-    """The least work that must be done again, as a part of all, and how that was found."""
+    """The least work that must be redone, as a fraction of the total, and the solver's status."""
     g, p = Graph(arrays, found["order"]), Programme()
     held, used, stages, runs = {}, p.variable(upper=0.0), {}, {}
     for t in range(len(g.steps)):

@@ -1,4 +1,4 @@
-/* bench/roof.h: how many products in f32 a core makes at most: independent chains of fused ones, all in registers. */
+/* bench/roof.h: peak f32 speed of a core: independent chains of fused multiply-adds, all in registers. */
 #ifndef BENCH_ROOF_H
 #define BENCH_ROOF_H
 
@@ -43,8 +43,8 @@ static __attribute__((target("avx512f"))) float roof_v4(void)
 }
 #endif
 
-/* Floating-point operations in a second with this instruction set, as the backend names it, measured now: the best of
- * some rounds; 0 where it is not known how. */
+/* Floating-point operations per second with this instruction set (named as the backend names it), measured now: the
+ * best of several rounds; 0 if there is no measurement for it. */
 static double roof_speed(const char *isa)
 {
     static volatile float kept;

@@ -1,6 +1,6 @@
-"""Measures libbetty beside Betty, PyTorch and JAX, each in a process of its own, in turn, again and again, on the same cores.
+"""Measures libbetty next to Betty, PyTorch and JAX, each in its own process, in alternating rounds on the same cores.
 
-Each figure is a line of JSON on standard output; a table in Markdown with the ratios comes last. Exit 1 if the sides do
+Each figure is a line of JSON on standard output; a Markdown table with the ratios comes last. Exit 1 if the sides do
 not compute the same thing.
 """
 import argparse
@@ -39,7 +39,7 @@ def arguments():
 
 
 class Process:
-    """A side of a workload, waiting for questions; with environment variables of its own."""
+    """A side of a workload, which waits for questions; it has its own environment variables."""
 
     def __init__(self, side, command, threads, **more):
         self.side, self.command, self.stderr = side, command, tempfile.TemporaryFile("w+")
@@ -71,14 +71,14 @@ class Process:
             self.process.stdin.write(question + "\n")
             self.process.stdin.flush()
         except BrokenPipeError:
-            pass  # it has ended: answer() says why
+            pass  # it has ended; answer() says why
         return self.answer()
 
     def milliseconds(self, steps):
         return self.ask(f"steps {steps}")["ms"]
 
     def status_bytes(self, name):
-        """VmRSS, VmHWM, as the system counts them."""
+        """VmRSS or VmHWM, as the system counts them."""
         with open(f"/proc/{self.process.pid}/status") as status:
             return next(int(line.split()[1]) * 1024 for line in status if line.startswith(name))
 
@@ -87,7 +87,7 @@ class Process:
 
     def close(self):
         try:
-            self.process.stdin.close()  # the end of its input ends it
+            self.process.stdin.close()  # it ends at the end of its input
         except BrokenPipeError:
             pass
         self.process.wait()
@@ -102,13 +102,13 @@ DOUBLE_TOLERANCE = 1e-9  # relative
 
 
 def distance(a, b, start):
-    """Between two sides' (upper) parameters, as a share of how far they have come from where they began."""
+    """The distance between two sides' (upper) parameters, relative to their distance from the start."""
     return math.dist(a, b) / max(math.dist(b, start), 1e-30)
 
 
 def check(workload, processes, steps, tolerances, report, **figure):
-    """Sides with the same second-order product begin at the same loss and parameters, and after the same steps
-    stand at the same ones again. Each is compared with the first of its product, which is libbetty."""
+    """Sides with the same second-order product start with the same loss and parameters, and after the same steps must
+    have the same ones again. Each is compared with the first side of its product, which is libbetty."""
     states = [[p.ask("state")] for p in processes]
     for p, state in zip(processes, states):
         if steps:
@@ -134,7 +134,7 @@ def check(workload, processes, steps, tolerances, report, **figure):
 
 
 def started(workload, threads, double=False):
-    """A process of each side, of those that compute in double precision if that is asked for."""
+    """Starts a process for each side; with `double`, for those that can compute in double precision."""
     processes = []
     try:
         for side in workload.sides:
@@ -142,7 +142,7 @@ def started(workload, threads, double=False):
             if command is None:
                 continue
             processes.append(Process(side, command, threads))
-            if len(processes) == 1:  # the others begin where it begins, and use its order of the batches
+            if len(processes) == 1:  # the others start from its values, and use its order of the batches
                 count = min(workload.batches, 12) if double else workload.batches
                 processes[0].ask(f"export {count}")
     except BaseException:
@@ -157,7 +157,7 @@ def close(processes):
 
 
 def check_double(workload, threads, report):
-    """The gradients of all sides in double precision: the same work, whatever float32 makes of it."""
+    """Compares the gradients of all sides in double precision: the same work, apart from float32's rounding."""
     processes = started(workload, threads, double=True)
     try:
         tolerances = DOUBLE_TOLERANCE, DOUBLE_TOLERANCE
@@ -170,7 +170,7 @@ def check_double(workload, threads, report):
 
 
 def steps_for(process, seconds, block):
-    """How many steps, a multiple of the block, take about so long; warms up as well."""
+    """How many steps, a multiple of the block, take about that long; also warms up."""
     steps = block
     while True:
         taken = process.milliseconds(steps) / 1e3
@@ -180,11 +180,11 @@ def steps_for(process, seconds, block):
     return max(block, round(steps * seconds / taken / block) * block)
 
 
-RIVAL = 1.25  # of the sides of a column, one that is slower by so much is measured in the first round only
+RIVAL = 1.25  # among the sides of a column, those slower by this factor are measured only in the first round
 
 
 def still_measured(workload, times):
-    """After the first round: all but those that others of their column beat by far."""
+    """After the first round: all but those that others in their column beat by far."""
     best = {}
     for side in workload.sides:
         best[column(side)] = min(best.get(column(side), math.inf), times[side.name][0])
@@ -192,7 +192,7 @@ def still_measured(workload, times):
 
 
 def measure(workload, processes, args, threads, report):
-    """Milliseconds per step of each side in each round, and what libbetty's steps have to take at least."""
+    """Milliseconds per step of each side in each round, and the minimum time of libbetty's steps."""
     steps = {p.side.name: steps_for(p, args.seconds, workload.block) for p in processes}
     times, names = {p.side.name: [] for p in processes}, [p.side.name for p in processes]
     for k in range(min(args.rounds, workload.rounds)):
@@ -214,15 +214,15 @@ def measure(workload, processes, args, threads, report):
 
 
 def floor(work, threads):
-    """What a step takes at least: its products and convolutions at the most that the cores make, or the bytes that must
-    be read and written as fast as they copy them, whichever takes longer."""
+    """The minimum time of a step: its products and convolutions at the peak speed of the cores, or the bytes that it
+    must read and write at the speed of copying, whichever takes longer."""
     products = work["flops"] / work["flops_per_second"] if work["flops_per_second"] else 0
     bytes = work["bytes"] / work["bytes_per_second"]
     return dict(work, floor_ms=1e3 * max(products, bytes) / threads)
 
 
 def run(workload, args, threads, report):
-    """The times of all sides, and libbetty's floors; or None if they do not compute the same thing."""
+    """The times of all sides, and libbetty's minimum times; None if they do not compute the same thing."""
     if workload.double and threads == args.threads[0] and not check_double(workload, threads, report):
         return None
     processes = started(workload, threads)
@@ -239,7 +239,7 @@ def run(workload, args, threads, report):
 
 
 def digits(x):
-    """Three of them."""
+    """Formats with three digits."""
     return f"{x:.{max(0, 2 - math.floor(math.log10(x)))}f}" if x > 0 else "0"
 
 
@@ -254,7 +254,7 @@ def duration(times):
 
 
 def ratio(times, name, ours):
-    """The median of the rounds' ratios: what disturbs the machine for a while disturbs both sides."""
+    """The median of the ratios per round: a temporary disturbance of the machine affects both sides."""
     if name not in times:
         return "–"
     return f"{digits(statistics.median(b / a for a, b in zip(times[ours], times[name])))}x"
@@ -265,7 +265,7 @@ def column(side):
 
 
 def fastest(sides, times):
-    """By column: several programs of the same library may compete."""
+    """By column, because several programs of the same library may compete."""
     columns = {}
     for side in sides:
         best = columns.get(column(side))
@@ -301,7 +301,7 @@ def table(results):
 
 
 def memory_table(figures):
-    """Of the sides that know it: the peak of what they hold besides the data set, and of the whole process."""
+    """For the sides that know it: the peak of all tensors except the data set, and of the whole process."""
     lines = ["| memory of | side | tensors | resident process |", "|---|---|---|---|"]
     for figure in figures:
         if figure.get("tensor_bytes") and figure["threads"] == 1 and not figure["workload"].startswith(("logistic", "mlp")):
@@ -319,14 +319,14 @@ def machine():
 
 
 def heading(figures):
-    """The machine and the versions, each with the vectors that it takes, for above the table."""
+    """The line above the table: the machine, and the versions with the vectors that they use."""
     m = figures[0]
     versions = sorted({f"{figure['version']} ({figure['isa']})" for figure in figures if "version" in figure})
     return f"{m['machine']} ({m['vectors']}), {m['cores']} cores; {'; '.join(versions)}."
 
 
 def chosen(workloads, wanted):
-    """The names of those wanted, each by its name or by how names begin; all if nothing is."""
+    """The names of the wanted workloads, given by name or prefix; all if none is given."""
     names = [w.name for w in workloads]
     found = {want: [name for name in names if name == want] or [name for name in names if name.startswith(want)]
              for want in wanted}  # fmt: skip
@@ -337,7 +337,7 @@ def chosen(workloads, wanted):
 
 
 def recorded(name, build, measure, tables):
-    """measure(report), with each figure that it reports on standard output and in the results, and the tables after it."""
+    """Calls measure(report). Each reported figure goes to standard output and into the results; the tables follow."""
     if not os.path.exists(os.path.join(build, "bench-libbetty")):
         raise SystemExit(f"bench: {build}/bench-libbetty is missing: ./dev build makes it")
     os.makedirs(RESULTS, exist_ok=True)

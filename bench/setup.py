@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""How the time of set-up grows with the size of a graph or a hierarchy: seconds of a core, from reading the files to the
-plan. Doubling a size is to cost at most 2.3 times the time.
+"""How the time of set-up grows with the size of a graph or a hierarchy: seconds of a core, from reading the files to
+the plan. Doubling a size may take at most 2.3 times as long.
 
-Needs ./dev build. Prints a table. Each case runs twice, for the first run compiles the problems' files.
+Needs ./dev build. Prints a table. Each case runs twice, because the first run compiles the problems' files.
 """
 import argparse
 import os
@@ -40,7 +40,7 @@ static bt_module *number(bt_problem *self)
 
 
 def lines(key, items, count=50):
-    """A list by commas, which is longer than a line of an INI file may be."""
+    """A comma-separated list that is longer than a line of an INI file may be."""
     starts = range(0, len(items), count)
     return "".join(f"{key}{f'_{n + 1}' if n else ''} = {', '.join(items[s:s + count])}\n" for n, s in enumerate(starts))
 

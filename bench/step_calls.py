@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Calls of functions of engine/ that one step makes: counted by valgrind's callgrind in a build without optimisation, in
-a run of 2 N steps, less those of a run of N, and divided by the steps of all levels in between.
+"""The number of calls of functions of engine/ in one step: counted by valgrind's callgrind in a build without
+optimisation, as the difference between runs of 2 N and of N steps, divided by the steps of all levels in between.
 
   cmake -S . -B build/debug -DCMAKE_BUILD_TYPE=Debug && cmake --build build/debug --target betty-run
   python3 bench/step_calls.py build/debug/betty-run FILE.ini [--steps N] [--list]
@@ -14,7 +14,7 @@ import tempfile
 
 
 def read(path):
-    """{(from file, from, to file, to): calls}; callgrind writes a name once, and its number after that."""
+    """{(from file, from, to file, to): calls}; callgrind writes each name once, and its number after that."""
     calls, names, files = collections.Counter(), {}, {}
 
     def name(text, known):

@@ -1,5 +1,5 @@
-"""DARTS in PyTorch, by hand. --product=finite: the difference of two gradients of the mixture, as its authors have it;
-exact: the product by differentiating twice. Channels last with --layout=last."""
+"""DARTS in PyTorch, by hand. --product=finite: the difference of two gradients of the mixture, as in its authors' code;
+exact: the product by differentiating twice. --layout=last: channels last."""
 import data
 import networks
 import peer

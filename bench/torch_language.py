@@ -1,5 +1,6 @@
-"""A step of Adam of a causal language model in PyTorch. --checkpoint=block: torch.utils.checkpoint on each layer; --chunks: the head
-and its loss by so many slices of the rows, each computed again in the backward pass, so that the logits of one slice live at a time."""
+"""A step of Adam of a causal language model in PyTorch. --checkpoint=block: torch.utils.checkpoint on each layer;
+--chunks: computes the head and its loss in that many slices of the rows, each recomputed in the backward pass, so that
+only the logits of one slice are live at a time."""
 import numpy as np
 
 import data
@@ -60,7 +61,7 @@ def answer():
 
 
 def tensor_bytes():
-    """Parameters, Adam's moments, and the most that lives while a step is made, its gradients among it."""
+    """Parameters, Adam's moments, and the peak during a step, including its gradients."""
     steps(1)
     optimizer.zero_grad()
     stays = sum(p.nbytes for p in params) * (1 if args.double else 3)

@@ -36,7 +36,7 @@ def lower_step():
 
 
 def hypergradient(v):
-    """The same graph of the gradient is differentiated for each product."""
+    """Every product differentiates the same graph of the gradient."""
     (gradient,) = torch.autograd.grad(lower_loss(w, penalty, *train), w, create_graph=True)
     if args.method == "cg":
         v = conjugate_gradients(lambda u: torch.autograd.grad(gradient, w, u, retain_graph=True)[0], v)

@@ -1,5 +1,5 @@
-"""MAML in PyTorch: by hand, a task after the other (--tasks=loop); by torch.func, likewise (func), or all tasks of a
-step at once (vmap). Adam is PyTorch's fused kernel."""
+"""MAML in PyTorch: by hand, one task after the other (--tasks=loop); with torch.func, the same (func), or all tasks of
+a step at once (vmap). Adam is PyTorch's fused kernel."""
 import data
 import peer
 
@@ -24,13 +24,13 @@ def block(x, w, bias, scale, shift):
 
 
 def remade(f, *inputs):
-    """By torch.utils.checkpoint, with --checkpoint=block."""
+    """Uses torch.utils.checkpoint with --checkpoint=block."""
     again = args.checkpoint == "block"
     return checkpoint(f, *inputs, use_reentrant=False, preserve_rng_state=False) if again else f(*inputs)
 
 
 def convnet(params, x):
-    """With libbetty's order of the parameters."""
+    """Takes the parameters in libbetty's order."""
     x = x.reshape(-1, 1, 28, 28)
     for k in range(0, 4 * args.blocks, 4):
         x = remade(block, x, *params[k : k + 4])
@@ -52,7 +52,7 @@ def adapted(params, x):
 
 
 def by_hand(xs, queries):
-    """The sums of the tasks' gradients; a task's graph is gone before the next one's is made."""
+    """The sums of the tasks' gradients; a task's graph is freed before the next one is made."""
     total = None
     for x, query in zip(xs, queries):
         gradient = torch.autograd.grad(loss(adapted(params, x), query, query_y), params)
@@ -124,12 +124,12 @@ def steps(n):
 def state():
     with torch.no_grad():
         losses = [loss(params, query, query_y).item() for query in query_x.flatten(0, 1)[: data.STATE_TASKS]]
-    turned = [p.detach().permute(2, 3, 1, 0) if p.dim() == 4 else p.detach() for p in params]  # as libbetty has them
+    turned = [p.detach().permute(2, 3, 1, 0) if p.dim() == 4 else p.detach() for p in params]  # libbetty's order of axes
     return sum(losses) / len(losses), torch.cat([p.flatten() for p in turned])
 
 
 def tensor_bytes():
-    """What stays, and the peak of a step."""
+    """Persistent tensors, plus the peak of a step."""
     return peer.torch_peak_bytes(lambda: steps(1)) + sum(t.nbytes for t in params + adam_m + adam_v)
 
 

@@ -1,7 +1,7 @@
-"""Meta-Weight-Net in PyTorch, by hand: no optimiser objects, no graph where none is needed, updates by fused kernels.
+"""Meta-Weight-Net in PyTorch, by hand: no optimiser objects, no graph unless it is needed, updates by fused kernels.
 
-The hypergradient is the exact product with the identity in the place of the inverse Hessian: the lower losses along
-the upper gradient, weighted. The loss that the weight net reads is constant.
+The hypergradient is the exact product with the identity in place of the inverse Hessian: the lower losses along the
+upper gradient, weighted. The loss that the weight net reads is constant.
 """
 import data
 import peer
@@ -36,7 +36,8 @@ def lower_step(x, y):
 
 
 def losses_along(v, x, y):
-    """The losses, and their derivative along v: that of J'u by u, times v (faster here than forward differentiation)."""
+    """The losses, and their derivative along v: that of J'u by u, times v (faster here than forward differentiation).
+    """
     loss = losses(net, x, y)
     u = torch.ones_like(loss, requires_grad=True)
     backward = torch.autograd.grad(loss, net, u, create_graph=True)

@@ -1,6 +1,6 @@
-"""Meta-Weight-Net with larger networks in PyTorch, by hand. --product=finite: Betty's finite difference, whose two passes
-keep no graph; exact: the losses along the upper gradient. The running statistics move in the classifier's own step only.
---layout=last: channels last, as PyTorch advises for CPUs."""
+"""Meta-Weight-Net with larger networks in PyTorch, by hand. --product=finite: Betty's finite difference, whose two
+passes keep no graph; exact: the losses along the upper gradient. Only the classifier's own step updates the running
+statistics. --layout=last: channels last, as PyTorch advises for CPUs."""
 import data
 import networks
 import peer
@@ -26,7 +26,7 @@ def losses(x, y):
 def lower_step(x, y):
     norms.move(True)
     if args.dropout:
-        net.masks = net.draw(len(x))  # for the product as well
+        net.masks = net.draw(len(x))  # the product uses them, too
     loss = losses(x, y)
     with torch.no_grad():
         share = weigh(loss) / len(y)

@@ -1,6 +1,6 @@
-"""One process of plain training of a residual network in PyTorch, as problems/ranks.c: alone, or a rank of several by
-DistributedDataParallel or by fully_shard (FSDP2), over gloo. All ranks are asked the same at once: `steps N` takes N
-steps; the answer is the milliseconds and the loss of each, of the rank's own rows."""
+"""One process of plain training of a residual network in PyTorch, as in problems/ranks.c: alone, or one of several
+ranks with DistributedDataParallel or fully_shard (FSDP2), over gloo. All ranks are asked the same question at once:
+`steps N` takes N steps; the answer is the milliseconds and the loss of each, over the rank's own rows."""
 import argparse
 import json
 import sys
@@ -32,7 +32,7 @@ def arguments():
 
 
 def noise(count):
-    """The bytes of problems/ranks.c."""
+    """The same bytes as in problems/ranks.c."""
     i = np.arange(count, dtype=np.uint32)
     for _ in range(2):
         i = (i ^ i >> np.uint32(16)) * np.uint32(0x45D9F3B)
@@ -40,7 +40,7 @@ def noise(count):
 
 
 def rows_of(args):
-    """Of each batch this rank's, as [batches, rows, ...]."""
+    """This rank's rows of each batch, as [batches, rows, ...]."""
     pixels = torch.from_numpy(noise(IMAGES * SIZE * SIZE * 3).reshape(-1, args.ranks, args.batch // args.ranks, SIZE, SIZE, 3))
     labels = (torch.arange(IMAGES) % 10).reshape(-1, args.ranks, args.batch // args.ranks)
     return pixels[:, args.rank].clone(), labels[:, args.rank].clone()
@@ -60,10 +60,10 @@ def spread(args, net):
 
 
 def stepper(args):
-    """A step on the batch of this number, which returns the loss; everything it needs is made now."""
+    """A function that takes a step on the batch with a given number and returns the loss; all it needs is made now."""
     last = torch.channels_last if args.layout == "last" else torch.contiguous_format
     net = networks.fill(networks.ResNet(args.depth), np.fromfile(args.weights, np.float32))
-    if args.kind != "fsdp":  # which has parameters only as they are laid out first
+    if args.kind != "fsdp":  # FSDP's parameters keep the layout that they first had
         net = net.to(memory_format=last)
     net = spread(args, net)
     optimizer = torch.optim.SGD(net.parameters(), RATE, MOMENTUM, foreach=True)

@@ -1,6 +1,7 @@
-"""Meta-Weight-Net over a ResNet in PyTorch, by hand, as one writes it where memory counts: --checkpoint=block by
-torch.utils.checkpoint; --autocast computes the network in bf16; --micro batches to a step; derivatives along a direction
---along=forward, which keep no graph; with --cg, --graphs=anew for each product. A product is that of the weighted losses' Hessian, whose weights are constants."""
+"""Meta-Weight-Net over a ResNet in PyTorch, written by hand to save memory: --checkpoint=block uses
+torch.utils.checkpoint; --autocast computes the network in bf16; --micro sets the micro-batches per step;
+--along=forward computes derivatives along a direction without a graph; with --cg, --graphs=anew builds a new graph for
+each product. A product is with the Hessian of the weighted losses, whose weights are constants."""
 import data
 import networks
 import peer
@@ -28,7 +29,7 @@ def weighted(loss):
 
 
 def total(parts):
-    """Of the lists of tensors, each gone before the next one is made."""
+    """Sums lists of tensors, freeing each before the next one is made."""
     found = None
     for part in parts:
         if found is None:
@@ -43,7 +44,7 @@ def lower_step(batches):
     def gradient(x, y):
         norms.move(True)
         loss = weighted(losses(x, y))
-        norms.move(False)  # before the backward pass, which may compute them again
+        norms.move(False)  # before the backward pass, which may recompute them
         return torch.autograd.grad(loss, theta)
 
     gradients = total(gradient(*batch) for batch in batches)
@@ -51,7 +52,7 @@ def lower_step(batches):
         networks.sgd_step(args, theta, gradients, momentum)
 
 
-# ---- the product of Meta-Weight-Net: losses along a direction, by the weight net ----
+# ---- the product of Meta-Weight-Net: losses along a direction, differentiated by the weight net ----
 
 
 def along_backward(v, x, y):

@@ -1,5 +1,5 @@
-"""The weight net of Meta-Weight-Net in PyTorch, with Adam by its fused kernel, and the batches: what the two programs by
-hand share."""
+"""The weight net of Meta-Weight-Net in PyTorch, with Adam's fused kernel, and the batches: shared by the two programs
+written by hand."""
 import torch
 import torch.nn.functional as F
 
@@ -32,7 +32,7 @@ class WeightNet:
 
 
 def stepper(args, train, meta, lower_step, upper_step):
-    """steps(n), on libbetty's batches; train and meta are images and labels."""
+    """Returns steps(n), on libbetty's batches; train and meta are images and labels."""
     lower_order, upper_order = peer.orders(args)
 
     def draw(rows, order):

@@ -1,4 +1,4 @@
-"""What is measured: the workloads, and the programs that run each of them."""
+"""The workloads, and the programs that run each of them."""
 import os
 import sys
 from dataclasses import dataclass, field
@@ -14,25 +14,25 @@ class Side:
     name: str
     product: str
     command: list
-    column: str = ""  # of the table, which shows the fastest of a column; as the name, where it is not given
-    double: list = None  # the command for the check in double precision; None: it has no part in it
+    column: str = ""  # in the table, which shows the fastest side of a column; default: the name
+    double: list = None  # the command for the check in double precision; None: does not take part
 
 
 @dataclass
 class Workload:
     name: str
     title: str
-    folder: str  # where its data is
+    folder: str  # of its data
     make: object  # makes the data: make(folder)
-    batches: int = 0  # how many batches of libbetty's order the others need
+    batches: int = 0  # number of batches of libbetty's order that the others need
     sides: list = field(default_factory=list)
     block: int = 1  # steps in the largest call of any side: measurements are multiples of it
-    check: int = 50  # steps after which all sides must stand at the same place; 0: they need not
-    loss: float = 1e-4  # how far apart their losses may be, relative
-    path: float = 5e-3  # how far apart the parameters may be, as a share of the way that they have come
-    double: int = 0  # steps after which they must to nine digits in double precision; 0: not asked
+    check: int = 50  # steps after which all sides must agree; 0: no check
+    loss: float = 1e-4  # maximum relative difference of the losses
+    path: float = 5e-3  # maximum difference of the parameters, relative to the distance from the start
+    double: int = 0  # steps after which they must agree to nine digits in double precision; 0: no check
     rounds: int = 1000  # at most
-    one_thread: bool = False  # not measured with more
+    one_thread: bool = False  # not measured with more threads
 
 
 def python(program, folder, threads, *options):
@@ -45,8 +45,8 @@ def libbetty(build, kind, folder, threads, **settings):
 
 
 def libbetty_side(name, product, build, kind, folder, threads, settings, **double):
-    """With its command for the check in double precision, for which settings may differ: the upper level makes a step
-    of plain gradient descent, so that its parameters move by its gradient."""
+    """With its command for the check in double precision, for which settings may differ: the upper level takes a step
+    of plain gradient descent, so that its parameters change by its gradient."""
     checked = {key: value for key, value in settings.items() if key != "upper__eps"}
     checked.update(engine__precision="fp64", upper__optimizer="sgd", upper__lr=1, **double)
     return Side(name, product, libbetty(build, kind, folder, threads, **settings),
@@ -54,11 +54,11 @@ def libbetty_side(name, product, build, kind, folder, threads, settings, **doubl
 
 
 def checked_side(name, product, command, column="", *options):
-    """Of another program: likewise."""
+    """The same for another program."""
     return Side(name, product, command, column, [*command, "--double", *options])
 
 
-BETTYS = dict(lower__product="finite", lower__detach="follow")  # the second-order product that Betty has
+BETTYS = dict(lower__product="finite", lower__detach="follow")  # Betty's second-order product
 
 
 def meta_weight_net(build, folder, threads, hidden, batch=100, layers=1):
@@ -79,21 +79,21 @@ def meta_weight_net(build, folder, threads, hidden, batch=100, layers=1):
     title = f"Meta-Weight-Net, MLP 784-{f'{hidden}-' * layers}10" + (", batches of 50" if batch == 50 else "")
     workload = Workload(name, title, folder, data.make_mwn, batches=20000, sides=sides, block=10,
                         one_thread=layers > 1 or batch != 100)  # fmt: skip
-    if layers > 1:  # float32 is compared before one of many relus changes sides by rounding; double precision tells
+    if layers > 1:  # before rounding makes one of many ReLUs switch; double precision decides
         workload.check, workload.double = 10, 2
     return workload
 
 
 def image_network(build, folder, threads, name, title, make, batch, double_batch, betty=False, **their):
-    """Meta-Weight-Net over a larger network: exact and with Betty's difference; PyTorch by hand with both, and with its
-    images either way, of which the fastest counts."""
+    """Meta-Weight-Net over a larger network: exact and with Betty's difference. PyTorch by hand does both, in both
+    layouts of the images; the fastest counts."""
     settings = dict(lower__batch_size=batch, lower__lr=their.get("rate", 0.1), lower__momentum=0.9,
                     lower__weight_decay=their.get("decay", 0), lower__prefetch="false", upper__optimizer="adam",
                     upper__lr=1e-5, upper__batch_size=batch, upper__prefetch="false")  # fmt: skip
     settings.update({f"lower__{key}": their[key] for key in ("depth", "layers", "hidden", "dropout") if key in their})
     kind, fewer = their["network"], dict(lower__batch_size=double_batch, upper__batch_size=double_batch)
     double_options = [f"--batch={double_batch}"]
-    if "dropout" in their:  # the sides' masks differ
+    if "dropout" in their:  # because the sides' masks differ
         fewer["lower__dropout"] = 0
         double_options.append("--dropout=0")
     ours = lambda name, product, **more: libbetty_side(name, product, build, kind, folder, threads,
@@ -113,11 +113,11 @@ def image_network(build, folder, threads, name, title, make, batch, double_batch
                     double=1, rounds=3, one_thread=True)  # fmt: skip
 
 
-EPS = 1e-2  # of Adam, where gradients can be rounding errors, of which it is not to make whole steps
+EPS = 1e-2  # of Adam: gradients may be rounding errors, which must not become full steps
 
 
 def few_images(folder):
-    data.make_images(folder, 96)  # batches of 32 and of 16 make whole epochs
+    data.make_images(folder, 96)  # so that batches of 32 and of 16 fill whole epochs
 
 
 def architecture_search(build, folder, threads):
@@ -136,7 +136,7 @@ def architecture_search(build, folder, threads):
         checked_side("torch-exact", EXACT, program("--product=exact", "--layout=last"), "torch", "--batch=4"),
     ]
     title = "DARTS, 5 cells of 16 filters, 16 images of 32x32"
-    # In float32 the mixture's gradient is hardly larger than rounding errors: the check in double precision tells.
+    # In float32 the mixture's gradient is hardly larger than rounding errors, so the check in double precision decides.
     return Workload("darts", title, folder, few_images, batches=2000, sides=sides, check=1, path=1, double=1,
                     rounds=3, one_thread=True)  # fmt: skip
 
@@ -188,7 +188,7 @@ def maml(build, folder, threads, ways):
     sides += [Side(f"jax-scan-{how}", EXACT, program("jax_maml.py", f"--tasks={how}", "--scan=4"), "jax-scan")
               for how in ("loop", "vmap")]  # fmt: skip
     title = f"MAML, MLP 784-64-64-{ways}, an upper step"
-    count = 320 // ways  # tasks: libbetty draws others once they are used up, the rest take them again
+    count = 320 // ways  # tasks; then libbetty draws new ones, but the others repeat these
     return Workload(f"maml-{ways}", title, folder, data.make_tasks, batches=count, sides=sides, block=4, check=4,
                     double=1)  # fmt: skip
 
@@ -207,7 +207,7 @@ def convnet(build, folder, threads, ways):
 
 
 def all_workloads(build, folder, threads):
-    """folder: where the data of all of them is, or is to be."""
+    """folder: for the data of all workloads."""
     place = lambda name: os.path.join(folder, name)
     mwn = [meta_weight_net(build, place("mwn"), threads, *each) for each in
            ((32,), (100,), (500,), (32, 50), (100, 50), (32, 100, 2), (128, 100, 2))]  # fmt: skip

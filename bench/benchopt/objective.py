@@ -1,4 +1,4 @@
-"""Two problems of two levels, given to solvers as benchmark_bilevel gives its own: as functions of JAX."""
+"""Two bilevel problems, passed to solvers in the same way as by benchmark_bilevel: as JAX functions."""
 import jax.numpy as jnp
 import numpy as np
 from benchopt import BaseObjective

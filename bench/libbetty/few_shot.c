@@ -32,7 +32,7 @@ static bt_tensor *learner_step(bt_problem *self, const bt_batch *task) { return 
 
 static bt_tensor *learner_start(bt_problem *self) { return bt_params(bt_peer(self, "upper")); }
 
-/* Before any adaptation. */
+/* The loss before any adaptation. */
 static bt_tensor *start_loss(bt_problem *self, const bt_batch *task) { return few_shot_loss(self, task, "query"); }
 
 static const bt_problem_def meta = {

@@ -1,5 +1,5 @@
-/* bench/libbetty/files.c: plain arrays without a header, in the folder of the data: sets that are read, and what the
- * other programs start from: our initial values and our order of the batches. */
+/* bench/libbetty/files.c: plain arrays without a header in the data folder: reads the sets, and writes the starting
+ * point of the other programs, that is, our initial values and our order of the batches. */
 #include "bench.h"
 
 #include "base/base.h"
@@ -104,8 +104,8 @@ static bt_status export_params(session *s, const char *name)
 
 /* ---- batches ---- */
 
-/* The first `batches` batches that the engine's loader draws for a problem, as places in its data set: the same loader
- * with the same seed, over a set that has nothing else. */
+/* The first `batches` batches that the engine's loader draws for a problem, as positions in its data set: the same
+ * loader with the same seed, over a set with a dummy field only. */
 static bt_status export_order(session *s, const char *set, const char *name, int64_t batches)
 {
     char file[64];

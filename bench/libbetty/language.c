@@ -1,5 +1,4 @@
-/* bench/libbetty/language.c: a causal language model of one level, with a norm of its own for queries, for keys and for
- * values. */
+/* bench/libbetty/language.c: a single-level causal language model with separate norms for queries, keys and values. */
 #include "bench.h"
 
 enum { TOKENS = 20, WORDS = 10000, WIDTH = 20, HEADS = 8, INNER = HEADS * 32, FEED = 32 };

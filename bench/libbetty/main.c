@@ -1,9 +1,10 @@
 /* bench/libbetty/main.c: libbetty's side of `./dev bench`: bench-libbetty WORKLOAD FOLDER [SECTION.KEY=VALUE ...]
- * [--profile: at the end, what the steps took their time for]
+ * [--profile: at the end, print where the steps spent their time]
  *
- * The problems are written as a user would write them, on the public interface; the driver, bench/run.py, asks for
- * steps through standard input and gets a line of JSON for each question (bench/README.md lists them). Control between
- * the steps is had in on_inner_loop_start, so what is timed is the engine's own loop, its loader included. */
+ * The problems are written as a user would write them, with the public interface. The driver, bench/run.py, asks for
+ * steps through standard input and gets a line of JSON for each question (bench/README.md lists them).
+ * on_inner_loop_start returns control between steps, so the timing covers the engine's own loop, including its
+ * loader. */
 #include "bench.h"
 
 #include "base/base.h"
@@ -16,7 +17,7 @@
 
 enum { STATE_TASKS = 8 };
 
-/* Over the whole set, in parts that take no more memory than the steps do; of tasks over the first ones. */
+/* The loss over the whole set, in batches that take no more memory than a step; for tasks, over the first ones. */
 static bt_status state_loss(session *s, double *loss)
 {
     const workload *w = s->workload;
@@ -37,7 +38,7 @@ static bt_status state_loss(session *s, double *loss)
     return status == BT_DONE ? BT_OK : status;
 }
 
-/* The (upper) loss over its data, and the (upper) parameters. */
+/* Prints the (upper) loss over its data and the (upper) parameters. */
 static bt_status print_state(session *s)
 {
     int64_t count;
@@ -53,8 +54,8 @@ static bt_status print_state(session *s)
     return status;
 }
 
-/* What the plan says that the run holds: everything but the data set; and what was resident before there was anything
- * of it, the data set added. */
+/* Prints the planned bytes of the run, without the data set; and the resident bytes before any of it existed, plus the
+ * data set. */
 static bt_status print_memory(session *s)
 {
     size_t by_category[BT_CATEGORIES], kept = bt_persistent_bytes(&s->engine->context, by_category, NULL);
@@ -63,7 +64,7 @@ static bt_status print_memory(session *s)
     return BT_OK;
 }
 
-/* The steps that follow; to be counted: their calls go into a profile. */
+/* Starts the next steps. If counted, their calls go into a profile. */
 static bt_status begin(session *s, long long number, bool counted)
 {
     if (number <= 0 || number * s->step % s->unroll != 0)
@@ -172,7 +173,7 @@ static bt_status serve(session *s, const char *name, int count, char **settings)
     bt_engine_set(s->engine, "engine.log_step", "0");
     for (int i = 0; i < count; i++)
         BT_TRY(setting(s, settings[i]));
-    s->step = s->workload->set ? 1 : s->unroll * s->tasks; /* of tasks, an upper step */
+    s->step = s->workload->set ? 1 : s->unroll * s->tasks; /* for tasks, one upper step */
     if (!bt_engine_problem(s->engine, "lower"))
         return BT_ERROR_CONFIG;
     printf("{\"ready\": \"libbetty %s\", \"isa\": \"%s\"}\n", BT_VERSION, s->engine->context.instance->backend->isa());

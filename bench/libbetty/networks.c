@@ -1,4 +1,4 @@
-/* bench/libbetty/networks.c: networks that the library has no name for, of its modules. */
+/* bench/libbetty/networks.c: networks that the library does not provide, built from its modules. */
 #include "bench.h"
 
 enum { FILTERS = 32 };
@@ -19,7 +19,7 @@ static bt_module *block(int64_t in, int64_t out)
 
 static bt_tensor *twice_as_large(bt_tensor *x) { return bt_upsample_bilinear(x, 2 * bt_dim(x, 1), 2 * bt_dim(x, 2)); }
 
-/* Down twice and up again; what is made larger joins what was there before. */
+/* Downsamples twice and upsamples again; each upsampled map is concatenated with the earlier map of its size. */
 static bt_tensor *unet_forward(bt_module *self, bt_tensor *const *in)
 {
     bt_tensor *wide = bt_forward(bt_child(self, "wide"), bt_reshape(in[0], -1, 64, 64, 3));

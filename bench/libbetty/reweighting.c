@@ -1,4 +1,4 @@
-/* bench/libbetty/reweighting.c: Meta-Weight-Net over classifiers of several kinds. */
+/* bench/libbetty/reweighting.c: Meta-Weight-Net over several kinds of classifiers. */
 #include "bench.h"
 
 enum { MOST_LAYERS = 8 };
@@ -14,7 +14,7 @@ static bt_tensor *weigher_forward(bt_problem *self, bt_tensor *const *in) /* los
     return bt_sigmoid(bt_squeeze(bt_forward(bt_net(self), in[0]), 1));
 }
 
-/* [n]: of a map of classes the mean over its pixels. */
+/* [n]; for a map of classes, the mean over its pixels. */
 static bt_tensor *classifier_losses(bt_problem *classifier, const bt_batch *batch)
 {
     bt_tensor *logits = bt_forward(classifier, bt_field(batch, "image")), *label = bt_field(batch, "label");

@@ -1,5 +1,5 @@
 /* bench/libbetty/small.c: problems whose steps take microseconds: logistic regression with a penalty for each feature,
- * and an MLP of one level. */
+ * and a single-level MLP. */
 #include "bench.h"
 
 enum { FEATURES = 20, MLP_BATCHES = 8 };

@@ -1,4 +1,4 @@
-/* bench/libbetty/work.c: the floor of a step: what it has to do at least, and what one core does in a second. */
+/* bench/libbetty/work.c: the lower bound of a step: its minimum work, and what one core can do per second. */
 #include "bench.h"
 
 #include "../roof.h"
@@ -10,7 +10,7 @@
 
 static bool begins(const char *text, const char *with) { return strncmp(text, with, strlen(with)) == 0; }
 
-/* Of one batch of a level, as its programs read it. */
+/* Bytes of one batch of a level, as its programs read it. */
 static double batch_bytes(const bt_memory_table *table, const char *level)
 {
     for (int64_t i = 0; table && i < table->count; i++)
@@ -20,7 +20,7 @@ static double batch_bytes(const bt_memory_table *table, const char *level)
     return 0;
 }
 
-/* Bytes that are copied in a second within a buffer of this size, those read and those written. */
+/* Bytes per second copied within a buffer of this size, counting both reads and writes. */
 static double bandwidth(size_t size)
 {
     size_t half = size < 4096 ? 2048 : size / 2;

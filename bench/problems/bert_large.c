@@ -1,5 +1,6 @@
-/* bench/problems/bert_large.c: a classifier on the shapes of BERT-large (Devlin et al. 2019), on made-up texts of 512
- * tokens, for a plan: the published figures of its memory (Hugging Face, "Performance and scalability") beside ours. */
+/* bench/problems/bert_large.c: a classifier with the shapes of BERT-large (Devlin et al. 2019) on synthetic texts of
+ * 512 tokens, for planning only: compares our memory with published figures (Hugging Face, "Performance and
+ * scalability"). */
 #include <betty/betty.h>
 
 enum { TEXTS = 1024, TOKENS = 512, VOCABULARY = 30522, WIDTH = 1024, HEADS = 16, LAYERS = 24, CLASSES = 2 };
@@ -26,7 +27,7 @@ static bt_module *bert(bt_problem *self)
     options.dropout = 0.1, options.eps = 1e-12;
     options.causal = options.pre_norm = options.final_norm = options.head = options.tied = false;
     options.embedding_norm = true;
-    options.held = bt_option_bool(self, "held", false); /* true: the weights of attention are kept, as PyTorch did */
+    options.held = bt_option_bool(self, "held", false); /* true: keep the attention weights, as PyTorch did */
     bt_module *net = bt_module_new(NULL);
     bt_module_add(net, bt_nn_transformer(&options), "bert");
     bt_module_add(net, bt_nn_linear(WIDTH, WIDTH), "pooler");

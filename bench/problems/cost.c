@@ -1,6 +1,5 @@
-/* bench/problems/cost.c: a lower problem large enough that its gradient is all that counts, for ../cost.py: an MLP
- * 784-h-h-10 on batches of images, each loss weighted by its label; the weights of the ten labels are the upper
- * parameters. */
+/* bench/problems/cost.c: for ../cost.py, a lower problem so large that only its gradient matters: an MLP 784-h-h-10 on
+ * batches of images, each loss weighted by its label. The weights of the ten labels are the upper parameters. */
 #include <betty/betty.h>
 
 static bt_dataset *images(bt_problem *self)

@@ -1,4 +1,4 @@
-/* bench/problems/deep.c: a deep perceptron with norms, trained on noise, for ../remat_bound.py, which only plans it. */
+/* bench/problems/deep.c: a deep perceptron with norms, trained on noise; ../remat_bound.py only plans it. */
 #include <betty/betty.h>
 
 enum { WIDTH = 128, ROWS = 2048 };

@@ -1,11 +1,11 @@
-/* bench/problems/ranks.c: plain training of a residual network on images of noise, as bench/ranks.py measures it on
- * ranks beside PyTorch. */
+/* bench/problems/ranks.c: plain training of a residual network on noise images; bench/ranks.py measures it on several
+ * ranks next to PyTorch. */
 #include <betty/betty.h>
 #include <stdlib.h>
 
 enum { IMAGES = 1280, SIZE = 32, PIXELS = SIZE * SIZE * 3, CLASSES = 10 };
 
-/* Bytes without a pattern, which Python makes likewise. */
+/* Bytes without a pattern; the Python side generates the same ones. */
 static uint8_t noise(uint32_t i)
 {
     i = (i ^ i >> 16) * 0x45d9f3bu;

@@ -1,5 +1,5 @@
-/* bench/problems/resnet50.c: ResNet-50 (He et al. 2016) on made-up images of 224 x 224, for a plan of its memory on
- * several ranks (docs/ranks.md). */
+/* bench/problems/resnet50.c: ResNet-50 (He et al. 2016) on synthetic images of 224 x 224, to plan its memory on several
+ * ranks (docs/ranks.md). */
 #include <betty/betty.h>
 #include <stdlib.h>
 

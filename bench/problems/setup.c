@@ -1,5 +1,5 @@
-/* bench/problems/setup.c: graphs as large as one likes, for ../setup.py: `lower` is an MLP of `size` layers or, with
- * wide, the sum of squares of `size` parameters of one number each; `penalty` is the strength of its L2 penalty. */
+/* bench/problems/setup.c: graphs of any size, for ../setup.py: `lower` is an MLP of `size` layers or, with `wide`, the
+ * sum of squares of `size` scalar parameters; `penalty` is the strength of its L2 penalty. */
 #include <betty/betty.h>
 
 static bt_status one_row(bt_problem *self, bt_mode mode, int64_t index, bt_batch *batch)

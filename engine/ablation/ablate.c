@@ -1,4 +1,4 @@
-/* engine/ablation/ablate.c: the rounds through all rows. */
+/* engine/ablation/ablate.c: runs the rounds through all rows. */
 #include "engine/ablation/ablation_inside.h"
 
 #include "base/version.h"
@@ -10,14 +10,14 @@ enum { ROUNDS = 3 };
 
 typedef struct ablating {
     const bt_ablation *ablation;
-    FILE *reference; /* the first hypergradients */
+    FILE *reference; /* holds the first hypergradients */
     bt_region *region;
-    json_t *all, *list;    /* what ablation.json will have; its rows, not owned */
-    json_t *choices;       /* whose text the rows have */
-    bt_ablation_rows rows; /* none before the first child has said which there are */
+    json_t *all, *list;    /* the content of ablation.json; its rows (not owned) */
+    json_t *choices;       /* owns the text of the rows */
+    bt_ablation_rows rows; /* empty until the first child has reported the choices */
     bt_output *output;     /* the folder; NULL: none */
-    bt_turn turn;          /* the one that is taken */
-    int64_t row, step;     /* of the turn; its last step that was told */
+    bt_turn turn;          /* the current turn */
+    int64_t row, step;     /* of the current turn: its row, the last step reported */
     int round;
     bool mismatch;
     bt_ticker ticker;
@@ -39,7 +39,7 @@ static void show(ablating *a)
     bt_text_free(&line);
 }
 
-/* The terminal's line goes; elsewhere each turn is a line. */
+/* Erases the line on a terminal; elsewhere prints a line for each turn. */
 static void show_end(ablating *a, const char *why)
 {
     const double ms = bt_ablation_times_of(json_array_get(a->list, (size_t)a->row)).middle;
@@ -53,7 +53,7 @@ static void show_end(ablating *a, const char *why)
                       ms);
 }
 
-/* ---- what children tell ---- */
+/* ---- messages from children ---- */
 
 static json_t *changes_json(const bt_ablation_row *row)
 {
@@ -64,7 +64,7 @@ static json_t *changes_json(const bt_ablation_row *row)
     return list;
 }
 
-/* The first child has said what can be tried. */
+/* The first child has reported what can be tried. */
 static bt_status begin_rows(ablating *a, json_t *line)
 {
     a->choices = json_incref(json_object_get(line, "choices"));
@@ -86,7 +86,7 @@ static bt_status begin_rows(ablating *a, json_t *line)
     return status == BT_ERROR_FILE ? BT_ERROR_CONFIG : status;
 }
 
-/* Of each round the time; of all else the last. */
+/* Keeps the time of every round, but only the last value of everything else. */
 static bt_status take_result(ablating *a, json_t *row, json_t *result)
 {
     json_t *times = json_object_get(row, "ms_per_step"), *ms = json_object_get(result, "ms_per_step");
@@ -170,7 +170,7 @@ static bool has_failed(const ablating *a)
     return json_object_get(json_array_get(a->list, (size_t)a->row), "failed") != NULL;
 }
 
-/* The first turn says how many rows there are. */
+/* The number of rows is known after the first turn. */
 static bt_status take_round(ablating *a)
 {
     for (a->row = 0; a->row == 0 || a->row < a->rows.count; a->row++)
@@ -179,7 +179,7 @@ static bt_status take_round(ablating *a)
     return BT_OK;
 }
 
-/* ---- what is left ---- */
+/* ---- output ---- */
 
 static bt_status write_text(const ablating *a, const char *name, const bt_text *text)
 {

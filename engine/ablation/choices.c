@@ -1,4 +1,4 @@
-/* engine/ablation/choices.c: which values of which keys can be tried on which level. */
+/* engine/ablation/choices.c: which values of which keys can be tried on each level. */
 #include "engine/ablation/ablation_inside.h"
 #include "engine/session/session.h"
 
@@ -18,7 +18,7 @@ int64_t bt_ablation_examples(const bt_problem *problem)
     return train && train->loader ? train->shapes[0]->count * problem->settings->gradient_accumulation : 0;
 }
 
-/* Two levels work on one batch, which then is one for both. */
+/* Whether levels share a batch, which then cannot change for only one of them. */
 static bool shares_batches(const bt_problem *problem)
 {
     const bt_context *context = problem->context;
@@ -28,13 +28,13 @@ static bool shares_batches(const bt_problem *problem)
     return shares;
 }
 
-/* What else is set with a value: another key, at which value. */
+/* Another key that is set along with a value. */
 typedef struct also {
     const char *key;
     char value[32];
 } also;
 
-/* So many micro-batches are as many examples as now, if batch_size goes along. */
+/* Whether that many micro-batches can have as many examples in all as now, by also changing batch_size. */
 static bool fits_accumulation(const bt_problem *problem, const char *value, also *with)
 {
     const int64_t accumulation = strtoll(value, NULL, 10);
@@ -48,7 +48,7 @@ static bool fits_accumulation(const bt_problem *problem, const char *value, also
     return true;
 }
 
-/* Back through steps (type = itd) it goes with slots of floating numbers only. */
+/* Differentiating through steps (type = itd) needs floating-point slots. */
 static bool fits_optimizer(const bt_problem *problem, const char *value, also *with)
 {
     const bt_optimizer_def *def = bt_optimizer_find(value);
@@ -69,7 +69,7 @@ static bool fits_optimizer(const bt_problem *problem, const char *value, also *w
     return true;
 }
 
-/* What there is of it to lie elsewhere. */
+/* Whether the level has anything of this kind to offload. */
 static bool fits_offload(const bt_problem *problem, const char *value, also *with)
 {
     (void)with;
@@ -78,35 +78,35 @@ static bool fits_offload(const bt_problem *problem, const char *value, also *wit
                                               : true;
 }
 
-/* Fewer than all. */
+/* Whether these are fewer than all states. */
 static bool fits_states(const bt_problem *problem, const char *value, also *with)
 {
     (void)with;
     return strtoll(value, NULL, 10) < problem->settings->unroll_steps;
 }
 
-/* Elsewhere the head is little beside the rest. */
+/* Without a large head, this saves little. */
 static bool fits_chunks(const bt_problem *problem, const char *value, also *with)
 {
     (void)value, (void)with;
     return problem->large_heads > 0;
 }
 
-/* fp64 goes with its like only. */
+/* fp64 cannot be combined with other precisions. */
 static bool fits_precision(const bt_problem *problem, const char *value, also *with)
 {
     (void)value, (void)with;
     return problem->dtype != BT_F64;
 }
 
-/* 8-bit codes stay what they are, and fp64 keeps to itself. */
+/* Not for 8-bit codes, which have a fixed format, nor for fp64. */
 static bool fits_state(const bt_problem *problem, const char *value, also *with)
 {
     (void)value, (void)with;
     return problem->dtype != BT_F64 && !problem->optimizer->kind.codes;
 }
 
-/* Whether a value of a problem's key can be tried there; keys that are not listed always can. */
+/* Whether a value of a problem's key can be tried on it; keys that are not listed always can. */
 static const struct {
     const char *key;
     bool (*fits)(const bt_problem *problem, const char *value, also *with);
@@ -128,7 +128,7 @@ static bool fits(const bt_problem *problem, const bt_key *key, const char *value
     return true;
 }
 
-/* rest: the values of the key behind this one. */
+/* rest: the key's values after this one. */
 static void add(listing *l, const bt_problem *problem, const bt_key *key, const char *value, const char *rest)
 {
     also with = {key->instead ? key->instead : "", ""};
@@ -177,7 +177,7 @@ static void visit(void *user, const char *section, const char *name, bt_key_kind
     }
 }
 
-/* What is not set is not visited. */
+/* Visits the keys that are not set. */
 static void visit_unset(listing *l, const bt_problem *problem)
 {
     for (const bt_key *key = bt_keys; key->name; key++) {

@@ -1,5 +1,5 @@
-/* engine/ablation/offers.c: where a memory budget cannot be met: what would fit with one key changed, on every level
- * that has it. Each is tried by planning it, in a process of its own. */
+/* engine/ablation/offers.c: if a memory budget cannot be met, finds out what would fit with one key changed on every
+ * level that has it. Each change is tried by planning it in a separate process. */
 #include "engine/ablation/ablation_inside.h"
 #include "engine/output/ticker.h"
 #include "engine/session/session.h"
@@ -7,20 +7,20 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { KEYS = 6 }; /* that are tried, at most: each value takes about as long as the plan that failed */
+enum { KEYS = 6 }; /* keys tried at most: each value takes about as long as the failed plan */
 
 typedef struct offer {
-    bt_ablation_row row; /* the changes: one value of one key */
-    size_t saves;        /* bytes that it may take from, where the plan that failed needs most */
-    bool promises;       /* that may be enough */
+    bt_ablation_row row; /* the change: one value of one key */
+    size_t saves;        /* bytes that it may reduce, where the failed plan needs most */
+    bool promises;       /* that reduction may be enough */
     bool tried, fits;
-    size_t bytes; /* of the whole run, where it fits */
+    size_t bytes; /* bytes of the whole run, if it fits */
 } offer;
 
 struct bt_offers {
     bt_region *region;
-    json_t *choices; /* whose text the offers have */
-    offer *list;     /* in the order in which they are tried */
+    json_t *choices; /* owns the text of the offers */
+    offer *list;     /* in the order of trials */
     int64_t count;
     size_t missing, bytes[BT_CATEGORIES];
 };
@@ -36,7 +36,7 @@ static size_t saved_by(const bt_offers *o, const bt_choice *choice)
     return sum;
 }
 
-/* First what may save enough, and of that the key that may save most; of a key its strongest value. */
+/* First what may save enough; among these, the key that may save most; for each key, its strongest value. */
 static int by_promise(const void *a, const void *b)
 {
     const offer *x = a, *y = b;
@@ -49,7 +49,7 @@ static int by_promise(const void *a, const void *b)
     return keys ? keys : p->stronger - q->stronger;
 }
 
-/* One offer for each value of a key, on all levels. */
+/* Makes one offer for each value of a key, on all levels. */
 static bt_status make(bt_offers *o)
 {
     const int64_t count = (int64_t)json_array_size(o->choices);
@@ -77,7 +77,7 @@ static bt_status make(bt_offers *o)
     return BT_OK;
 }
 
-/* What is kept, and what lives at the worst moment. */
+/* Sums the persistent bytes and those live at the peak. */
 static void count_bytes(bt_offers *o, const bt_context *context)
 {
     size_t live[BT_CATEGORIES] = {0};
@@ -158,7 +158,7 @@ static bt_status plan(const bt_ablation *how, offer *offer)
     return status;
 }
 
-/* A weaker value is worth a trial where the stronger ones fit. */
+/* Whether a stronger value did not fit; then a weaker one need not be tried. */
 static bool has_failed(const bt_offers *o, const bt_choice *choice)
 {
     for (int64_t i = 0; i < o->count; i++) {
@@ -199,7 +199,7 @@ static bt_status try(bt_offers *o, const bt_ablation *how)
     return status;
 }
 
-/* ---- what is said ---- */
+/* ---- the message ---- */
 
 static const char *between(int64_t i, int64_t count) { return i == 0 ? "" : i + 1 < count ? ", " : " and "; }
 
@@ -208,7 +208,7 @@ static void say_setting(const char *key, const char *value, bt_text *text)
     bt_text_add(text, *value ? "%s = %s" : "%s not set", key, value);
 }
 
-/* "batch_size = 50", or where levels differ "batch_size = 50 and 25". */
+/* "batch_size = 50", or if levels differ "batch_size = 50 and 25". */
 static void say_with(const bt_ablation_row *row, bt_text *text)
 {
     const bt_choice *first = row->choices[0];
@@ -240,7 +240,7 @@ static void say(const offer *offer, bt_text *text)
         bt_text_add(text, " (%s)", bt_bytes_text(bytes, offer->bytes));
 }
 
-/* The weakest value of a key that does it is enough. */
+/* Whether it fits and no weaker value of the same key does. */
 static bool is_enough(const bt_offers *o, const offer *offer)
 {
     for (int64_t i = 0; i < o->count; i++) {

@@ -1,4 +1,4 @@
-/* engine/ablation/picture.c: what has come out, as bars of bytes and marks of time. */
+/* engine/ablation/picture.c: a picture of the results: bars of bytes and marks of time. */
 #include "engine/ablation/ablation_inside.h"
 #include "engine/output/svg.h"
 
@@ -11,9 +11,9 @@ typedef struct painting {
     bt_svg_chart chart;
     bt_svg_bar *bars;
     bt_region *region;
-    const json_t *first; /* row */
+    const json_t *first; /* the first row */
     const char *parts[PARTS];
-    double base, bytes, unit; /* the shortest step and the bytes of the first row; of the axis */
+    double base, bytes, unit; /* shortest step and bytes of the first row; unit of the axis */
     bool failed;
 } painting;
 
@@ -25,7 +25,7 @@ static void fill_parts(painting *p, const json_t *categories, bt_svg_bar *bar)
     const char *name;
     json_t *bytes, *object;
     int i = 0;
-    memcpy(&object, &categories, sizeof object); /* which the macro does not write to */
+    memcpy(&object, &categories, sizeof object); /* the macro does not write to it */
     json_object_foreach(object, name, bytes)
     {
         if (!parts || i == PARTS)

@@ -7,7 +7,7 @@ typedef struct making {
     const bt_choice *choices;
     int64_t count;
     bt_ablation_rows *rows;
-    const bt_choice **taken; /* of the row that is being made */
+    const bt_choice **taken; /* for the row being made */
     int64_t taken_count;
 } making;
 
@@ -17,7 +17,7 @@ static bool same_rows(const bt_ablation_row *row, const making *m)
            (row->count == 0 || memcmp(row->choices, m->taken, (size_t)row->count * sizeof *m->taken) == 0);
 }
 
-/* What has been taken becomes a row, unless there is one of the same. */
+/* Makes a row of the choices taken, unless there already is an equal one. */
 static bt_status finish(making *m, const char *name)
 {
     bt_ablation_rows *rows = m->rows;
@@ -45,7 +45,7 @@ static bool is_first(const making *m, int64_t at)
     return true;
 }
 
-/* One technique: each level alone, then all of them. */
+/* One technique: on each level alone, then on all of them. */
 static bt_status technique(making *m, const bt_choice *one)
 {
     bt_region *region = m->rows->region;
@@ -62,7 +62,7 @@ static bt_status technique(making *m, const bt_choice *one)
     return finish(m, bt_region_format(region, "all levels: %s = %s", one->key, one->value));
 }
 
-/* Of the values of one key of one level, and of keys that cannot be together, the last is the strongest. */
+/* The last value is the strongest, among the values of a key on a level and among keys that exclude one another. */
 static bool is_strongest(const making *m, int64_t at)
 {
     const bt_choice *one = &m->choices[at];

@@ -1,4 +1,4 @@
-/* engine/ablation/table.c: what has come out, as text and as Markdown. */
+/* engine/ablation/table.c: the results, as text and as Markdown. */
 #include "engine/ablation/ablation_inside.h"
 #include "engine/output/sheet.h"
 
@@ -31,7 +31,7 @@ bt_ablation_times bt_ablation_times_of(const json_t *row)
     return (bt_ablation_times){values[0], (values[(count - 1) / 2] + values[count / 2]) / 2, values[count - 1]};
 }
 
-/* ---- cells; a value that is missing is an empty cell, and a column of these is left out ---- */
+/* ---- cells; a missing value is an empty cell, and a column of empty cells is left out ---- */
 
 static void add_number(bt_text *text, const char *format, double value)
 {
@@ -73,7 +73,7 @@ static void cell_time(const json_t *row, const json_t *first, bt_text *text)
     add_number(text, " ± %.2g", (times.high - times.low) / 2);
 }
 
-/* Other programs on the machine make no round shorter. */
+/* Uses the shortest round, because other programs on the machine can only make a round longer. */
 static void cell_ratio(const json_t *row, const json_t *first, bt_text *text)
 {
     add_number(text, "%.2f", bt_ablation_times_of(row).low / bt_ablation_times_of(first).low);
@@ -135,7 +135,7 @@ static const column columns[] = {
 
 /* ---- the table ---- */
 
-/* What the headers mean, where something was measured. */
+/* Explains the headers, if something was measured. */
 static void add_legend(const json_t *first, bt_text *text)
 {
     const json_t *loss = json_object_get(first, "loss"), *validation = json_object_get(first, "validation");

@@ -1,5 +1,4 @@
-/* engine/ablation/turn.c: one row, in a process of its own: set up, its first hypergradient, its steps, a validation.
- */
+/* engine/ablation/turn.c: one row in a separate process: set-up, its first hypergradient, its steps, a validation. */
 #include "engine/ablation/ablation_inside.h"
 #include "engine/session/run.h"
 
@@ -7,23 +6,23 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { STEPS = 20 };            /* where nobody says how many */
+enum { STEPS = 20 };            /* the default number of steps */
 #define BETWEEN_STEPS_TOLD 0.25 /* seconds */
-#define TIMED              0.1  /* seconds of steps that are timed, at least */
+#define TIMED              0.1  /* minimum seconds of timed steps */
 
 typedef struct turning {
     const bt_turn *turn;
     FILE *tell;
     bt_engine *engine;
     bt_context *context;
-    /* The first hypergradient of each upper level, one after the other; where there is none, the first gradients. */
+    /* The first hypergradients of all upper levels, one after the other; if there are none, the first gradients. */
     double *vector;
-    int64_t count, missing;  /* elements; levels whose has not been heard */
-    int64_t *start;          /* by place; -1: it is none of these, or has been heard */
-    int64_t steps, compared; /* made; made when the loss was taken */
-    double seconds, work;    /* of the steps that were timed; operations of those that are compared */
+    int64_t count, missing;  /* elements; levels whose vector has not arrived */
+    int64_t *start;          /* by place; -1: not one of these levels, or already arrived */
+    int64_t steps, compared; /* steps taken; steps taken when the loss was read */
+    double seconds, work;    /* of the timed steps; operations of the compared steps */
     int64_t timed;
-    double told; /* when a step was last told */
+    double told; /* when a step was last reported */
 } turning;
 
 /* ---- the row's settings ---- */
@@ -36,7 +35,7 @@ static bt_status set(bt_engine *engine, const bt_choice *choice, const char *key
     return status;
 }
 
-/* Another optimiser: what hyperparameters only others have is taken back, as nobody has written them for this one. */
+/* For another optimiser, resets the hyperparameters that it does not have, as if they had not been set. */
 static bt_status forget_hypers(bt_engine *engine, const bt_choice *choice)
 {
     const bt_optimizer_def *chosen = bt_optimizer_find(choice->value), *def;
@@ -44,14 +43,14 @@ static bt_status forget_hypers(bt_engine *engine, const bt_choice *choice)
         for (int h = 0; h < bt_hyper_count(def->hypers); h++)
             if (bt_hyper_index(chosen->hypers, def->hypers[h].name) < 0)
                 BT_TRY(set(engine, choice, def->hypers[h].name, ""));
-    return set(engine, choice, "optimizer_state", ""); /* it goes with few others, and saves little beside them */
+    return set(engine, choice, "optimizer_state", ""); /* few optimisers accept it, and then it saves little */
 }
 
 static bt_status set_up(turning *t)
 {
     const bt_ablation *ablation = t->turn->ablation;
     const bt_ablation_row *row = t->turn->row;
-    const bt_front front = {.reports = true, .dry = ablation->plan}; /* nothing is written */
+    const bt_front front = {.reports = true, .dry = ablation->plan}; /* writes no files */
     BT_TRY(bt_engine_attach(t->engine, &front));
     BT_TRY(ablation->load(ablation->user, t->engine));
     BT_TRY(bt_engine_set_from(t->engine, "engine.output", "", "--ablate"));
@@ -66,7 +65,7 @@ static bt_status set_up(turning *t)
     return bt_engine_setup(t->engine);
 }
 
-/* ---- what is planned ---- */
+/* ---- the plan ---- */
 
 static json_t *sizes_json(bt_memory_sizes sizes)
 {
@@ -75,7 +74,7 @@ static json_t *sizes_json(bt_memory_sizes sizes)
     return sizes.host ? bt_json_with(object, "host", json_integer((json_int_t)sizes.host)) : object;
 }
 
-/* What is kept, and what lives at the worst moment; the rest of the arena is room that the layout leaves. */
+/* The persistent bytes and those live at the peak; the rest of the arena is space that the layout leaves unused. */
 static json_t *categories_json(const bt_context *context, const bt_phase *largest)
 {
     size_t kept[BT_CATEGORIES], live[BT_CATEGORIES] = {0}, sum = 0;
@@ -139,7 +138,7 @@ static bt_status hear(void *user, const bt_problem *problem)
     return bt_gradient_read(problem, BT_ARRAY(t->vector + start, bt_params_elements(problem)));
 }
 
-/* "gradient": null where not all of them have been heard. */
+/* "gradient": null if some have not arrived. */
 static json_t *compared(const double *a, const double *b, int64_t count)
 {
     double aa = 0, bb = 0, ab = 0, dd = 0;
@@ -171,7 +170,7 @@ static bt_status gradient_json(const turning *t, json_t **result)
 
 /* ---- steps ---- */
 
-/* The metrics of training since the last call; of the last step, if it is called before that. */
+/* The training metrics since the last call; if called before each step, those of the last step. */
 static json_t *take_loss(const turning *t)
 {
     json_t *loss = json_null();
@@ -203,7 +202,7 @@ static bt_status step(turning *t, bool timed)
     return bt_process_tell(t->tell, json_pack("{s:I}", "step", (json_int_t)t->steps));
 }
 
-/* As many as were asked for; the first tenth of them is not timed, for what is used for the first time is slow. */
+/* Takes the requested number of steps. The first tenth is not timed, because first use is slow. */
 static bt_status steps(turning *t, json_t **loss)
 {
     const int64_t wanted = t->turn->steps ? t->turn->steps : STEPS;
@@ -217,7 +216,7 @@ static bt_status steps(turning *t, json_t **loss)
     return BT_OK;
 }
 
-/* Of short steps some more, for their time alone. */
+/* If steps are short, takes some more, for their time only. */
 static bt_status more_steps(turning *t)
 {
     while (!t->timed || t->seconds < TIMED)
@@ -240,7 +239,7 @@ static bt_status validation(const turning *t, json_t **metric)
     return BT_OK;
 }
 
-/* Of the first leaf, whose batches come from a data set. */
+/* Examples of the first leaf, if its batches come from a data set. */
 static double examples_of_a_step(const turning *t)
 {
     const bt_problem *leaf = t->context->leaf_count ? t->context->leaves[0] : NULL;
@@ -265,7 +264,7 @@ static bt_status tell_result(const turning *t, json_t *loss, json_t *metric, siz
 static bt_status run(turning *t)
 {
     json_t *loss, *metric;
-    const size_t resident = bt_resident_peak(); /* of the parent, when it began */
+    const size_t resident = bt_resident_peak(); /* of the parent, when this process began */
     BT_TRY(set_up(t));
     BT_TRY(tell_plan(t));
     if (t->turn->ablation->plan)
@@ -288,7 +287,7 @@ bt_status bt_turn_take(const bt_turn *turn, FILE *tell)
     if (!t.engine)
         return BT_ERROR_MEMORY;
     t.context = &t.engine->context;
-    bt_status status = run(&t); /* what it holds goes with the process */
+    bt_status status = run(&t); /* its memory is freed with the process */
     bt_free(t.start);
     bt_free(t.vector);
     return bt_fail(status, "failed");

@@ -1,9 +1,9 @@
-/* engine/check/check.c: betty-run --check-hypergradient: the hypergradient against what it stands for.
+/* engine/check/check.c: betty-run --check-hypergradient: compares the hypergradient with what it should be.
  *
  * The upper parameters are moved a little along a direction, all levels below are trained again (same start, batches
- * and random numbers), and the change of the upper loss is compared with what the method says. Where the two differ,
- * the other files of this folder tell why: something that must be exact is not (parts.c), x is not yet what solves its
- * equation (reference.c), or, if it is neither, the lower problem is not solved. */
+ * and random numbers), and the change of the upper loss is compared with the method's prediction. If the two differ,
+ * the other files of this folder find the reason: a part that must be exact is not (parts.c), x does not yet solve
+ * its equation (reference.c), or, if neither, the lower problem is not solved. */
 #include "engine/check/check.h"
 
 #include "runtime/store.h"
@@ -12,7 +12,7 @@
 
 enum { DEFAULT_SAMPLES = 10 };
 
-/* ---- vectors like a problem's parameters ---- */
+/* ---- vectors shaped like a problem's parameters ---- */
 
 double bt_check_dot(const double *a, const double *b, int64_t count)
 {
@@ -55,7 +55,8 @@ void bt_check_direction(const bt_trial *c, const bt_problem *problem, uint64_t s
         }
 }
 
-/* The cube root of the precision, of the parameters' length: where rounding and curvature do the same harm. */
+/* The cube root of the precision, relative to the length of the parameters: here rounding and curvature cause equal
+ * errors. */
 double bt_check_step(const bt_problem *problem, const double *direction)
 {
     double square = 0, value = 0;
@@ -68,7 +69,7 @@ double bt_check_step(const bt_problem *problem, const double *direction)
     return (problem->dtype == BT_F64 ? 6e-6 : 5e-3) * (1 + sqrt(square)) / (length > 0 ? length : 1);
 }
 
-/* ---- the inner problem, run again ---- */
+/* ---- retraining the inner problem ---- */
 
 bt_status bt_check_loss(bt_trial *c, double *loss)
 {
@@ -83,7 +84,7 @@ bt_status bt_check_loss(bt_trial *c, double *loss)
     return status;
 }
 
-/* The upper loss after the inner loop, with the upper parameters moved. */
+/* The upper loss after the inner loop, started with the upper parameters moved. */
 static bt_status retrained(void *user, double step, double *loss)
 {
     bt_trial *c = user;
@@ -93,7 +94,7 @@ static bt_status retrained(void *user, double step, double *loss)
     return bt_check_loss(c, loss);
 }
 
-/* An inner loop is about to begin, at every level below. */
+/* Whether an inner loop is about to begin at every level below. */
 static bool at_start(const bt_problem *upper)
 {
     for (int i = 0; i < upper->child_count; i++) {
@@ -104,7 +105,7 @@ static bool at_start(const bt_problem *upper)
     return true;
 }
 
-/* Leaf steps after which the schedule repeats itself, at the latest. */
+/* The schedule repeats itself after at most this many leaf steps. */
 static double period(const bt_context *context)
 {
     double steps = 1;
@@ -115,7 +116,7 @@ static double period(const bt_context *context)
     return steps;
 }
 
-/* Inner loops of different length, or with different warm-ups, may never begin together again. */
+/* Inner loops with different lengths or warm-ups may never begin together again. */
 static bt_status go_to_start(bt_trial *c)
 {
     for (double left = 2 * period(c->context); !at_start(c->upper); left--) {
@@ -127,8 +128,8 @@ static bt_status go_to_start(bt_trial *c)
     return BT_OK;
 }
 
-/* The hypergradient is that of the programs that train; from then on gradients and products are programs of their own,
- * and what they give can be read between them. */
+/* The hypergradient comes from the programs that train. From then on gradients and products are separate programs, so
+ * their results can be read in between. */
 static bt_status method_value(bt_trial *c)
 {
     BT_TRY(bt_run_until(c->upper));
@@ -141,8 +142,7 @@ static bt_status method_value(bt_trial *c)
     return bt_levels_compile(c->context);
 }
 
-/* The first level whose loss was not finite in the inner loop, of which nothing but its log says so: its gradient may
- * be. */
+/* The first level whose loss was not finite in the inner loop. Only its log shows this: the gradient may be finite. */
 static const bt_problem *find_nonfinite(const bt_trial *c, double upper_loss)
 {
     for (int i = 0; i < c->context->metric_count; i++) {
@@ -169,7 +169,7 @@ static bt_status keep_end(bt_trial *c)
 
 /* ---- the samples ---- */
 
-/* What should agree, and does not: a kink on the way there, or noise? */
+/* Explains a disagreement: is there a kink between the points, or noise? */
 static bt_status explain_sample(bt_trial *c, double m, bt_line_slope *slope)
 {
     double declared = c->have_reference && !c->exact ? bt_check_dot(c->reference, c->direction, c->count) : m;
@@ -178,7 +178,7 @@ static bt_status explain_sample(bt_trial *c, double m, bt_line_slope *slope)
     if (!(fabs(declared - slope->value) > claim.enough))
         return BT_OK;
     BT_TRY(bt_line_explain(retrained, c, &claim, slope, &cause));
-    if (cause == BT_CAUSE_RULE && !c->exact) /* an approximation */
+    if (cause == BT_CAUSE_RULE && !c->exact) /* an approximation may differ */
         cause = BT_CAUSE_NONE;
     c->cause = cause > c->cause ? cause : c->cause;
     return BT_OK;
@@ -234,7 +234,7 @@ bool bt_check_finite(const bt_problem *lower)
     return s->product == BT_PRODUCT_FINITE && !s->method->penalty && !lower->def->condition;
 }
 
-/* What of its own steps comes through levels below it, nobody differentiates again. */
+/* Contributions of its steps through levels below it are not differentiated again. */
 static bool is_exact(const bt_problem *lower)
 {
     const bt_solver_def *solver = bt_solver_of(lower);
@@ -322,8 +322,8 @@ static bt_status run_check(bt_trial *c, int64_t samples)
     return bt_check_judge(c);
 }
 
-/* The state before the check, and the programs that train from there, with static ints as they were. What belongs to
- * programs is put back once these are there. */
+/* Restores the state before the check, and the programs that train from there, with static ints as before. State that
+ * belongs to programs is restored once these exist. */
 static bt_status put_back(const bt_trial *c, bt_kept *before)
 {
     c->context->apart = false;
@@ -336,7 +336,7 @@ static bt_status put_back(const bt_trial *c, bt_kept *before)
     return bt_kept_restore(before);
 }
 
-/* Steps that a difference is made of have to move parameters. */
+/* The steps of a difference must move the parameters. */
 static bt_status check_moves(const bt_context *context)
 {
     for (int i = 0; i < context->problem_count; i++)
@@ -359,7 +359,7 @@ bt_status bt_check_level(bt_problem *upper, int64_t samples, bt_check_take_fn *t
     bt_status status = before ? run_check(&c, samples > 0 ? samples : DEFAULT_SAMPLES) : BT_ERROR_MEMORY;
     if (status == BT_OK)
         status = take(user, &c);
-    if (before) { /* after an error nothing can be put back */
+    if (before) { /* after an error nothing can be restored */
         bt_status again = bt_error_status() == BT_OK ? put_back(&c, before) : bt_error_status();
         bt_keep_error(context, again);
         status = again == BT_OK ? status : again;

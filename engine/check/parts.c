@@ -1,6 +1,6 @@
-/* engine/check/parts.c: what must be exact wherever the lower problem stands: the gradient of the upper loss, and the
- * products with the derivatives of each lower gradient. Each is compared with differences of the function it is the
- * derivative of, with all else held still. */
+/* engine/check/parts.c: what must be exact, solved or not: the gradient of the upper loss, and the products with the
+ * derivatives of each lower gradient. Each is compared with differences of the function whose derivative it is, with
+ * everything else held constant. */
 #include "engine/check/check.h"
 
 #include "engine/traced/batch.h"
@@ -26,7 +26,7 @@ bt_part *bt_check_add_part(bt_trial *c, bt_part_kind kind, int solve, bt_problem
 
 /* ---- the functions ---- */
 
-/* A condition of the problem's own, as for bt_eval: without dropout. */
+/* The problem's own condition, evaluated as in bt_eval: without dropout. */
 static bt_status condition(bt_trial *c, int q, int64_t micros)
 {
     bt_problem *lower = c->lowers[q].problem;
@@ -49,7 +49,7 @@ static bt_status condition(bt_trial *c, int q, int64_t micros)
     return status;
 }
 
-/* The lower gradient on the micro-batches that the product takes. */
+/* The lower gradient on the micro-batches of the product. */
 bt_status bt_check_equation(bt_trial *c, int q)
 {
     const bt_solve *solve = &c->upper->step->site.solves[q];
@@ -91,7 +91,7 @@ static double tolerance(const bt_trial *c, const bt_part *part)
     return c->upper->dtype == BT_F64 && !loose ? 1e-5 : 5e-2;
 }
 
-enum { DIRECTIONS = 3, FIRST = 1000 }; /* FIRST: of the random directions, others than those of the samples */
+enum { DIRECTIONS = 3, FIRST = 1000 }; /* FIRST: the first random direction, unlike those of the samples */
 
 typedef struct comparison {
     double declared[DIRECTIONS];
@@ -112,7 +112,7 @@ static void sum_up(comparison *a)
     a->scale = sqrt(fmax(dd, mm));
 }
 
-/* Every direction that is off; the cause that says most is the part's. */
+/* Explains every direction that disagrees; the part gets the cause that says most. */
 static bt_status explain_part(bt_trial *c, bt_part *part, motion *m, comparison *a, double enough)
 {
     for (int s = 0; s < DIRECTIONS; s++) {

@@ -1,8 +1,8 @@
-/* engine/check/reference.c: x of each lower level as the method makes it, and as it would be if its equation H x = a
- * were solved, with the same product H. Whatever lies between the two is the method's approximation.
+/* engine/check/reference.c: x of each lower level, once as the method computes it and once as the solution of its
+ * equation H x = a, with the same product H. Any difference between the two is the method's approximation.
  *
- * The equation is solved on the host, for H need neither be positive nor symmetric (detached values, own rules): by
- * GMRES without restarts (Saad and Schultz, 1986). */
+ * The equation is solved on the host by GMRES without restarts (Saad and Schultz, 1986), because H need be neither
+ * positive nor symmetric (detached values, custom rules). */
 #include "engine/check/check.h"
 
 #include "ops/ops.h"
@@ -11,7 +11,7 @@
 #include <string.h>
 
 enum { MAX_PRODUCTS = 200, MAX_NUMBERS = 1000000 };
-static const double solved = 1e-2; /* relative residual of what still counts as a solution */
+static const double solved = 1e-2; /* the largest relative residual that counts as a solution */
 
 static bt_status read_flat(const bt_context *context, const bt_var *flat, double *to)
 {
@@ -23,7 +23,7 @@ static bt_status write_flat(const bt_context *context, bt_var *flat, const doubl
     return bt_store_from_array(context->instance, flat, BT_ARRAY(from, flat->dims[0]));
 }
 
-/* adjoint NULL: of the upper problem itself. */
+/* adjoint NULL: the gradient of the upper problem itself. */
 static bt_status add_upper_part(bt_trial *c, bt_problem *moved, const bt_var *adjoint)
 {
     bt_part *part = bt_check_add_part(c, BT_PART_UPPER, -1, moved);
@@ -61,7 +61,7 @@ bt_status bt_check_record(bt_trial *c)
     return status;
 }
 
-/* ---- the product, driven from the host: a method of one step, x = H x ---- */
+/* ---- the product, driven from the host: a one-step method, x = H x ---- */
 
 static bt_tensor *apply(bt_rule *rule, bt_tensor *v, bt_tensor *x)
 {
@@ -87,9 +87,9 @@ static bt_status multiply(const product *p, const double *x, double *result)
 /* ---- GMRES ---- */
 
 typedef struct krylov {
-    int64_t size, most; /* of a vector; how many products at most */
+    int64_t size, most; /* of a vector; the maximum number of products */
     double *basis;      /* [most + 1, size] */
-    double *triangle;   /* [most, most + 1], by columns */
+    double *triangle;   /* [most, most + 1], by column */
     double *cosine, *sine, *right;
 } krylov;
 
@@ -119,7 +119,8 @@ static void scale_vector(double *x, double by, int64_t size)
         x[i] *= by;
 }
 
-/* The next vector of the basis, made orthogonal to the others (twice, for rounding), and its column rotated. */
+/* Adds a vector to the basis, orthogonalised against the others (twice, because of rounding), and rotates its
+ * column. */
 static bt_status extend(krylov *k, const product *p, int64_t j)
 {
     double *next = k->basis + (j + 1) * k->size, *column = k->triangle + j * (k->most + 1);
@@ -181,7 +182,7 @@ static bt_status gmres(krylov *k, const product *p, const double *a, double *x, 
     return BT_OK;
 }
 
-/* lower->solution of H x = a; NULL where the level is too large. */
+/* Solves H x = a for lower->solution; NULL if the level is too large. */
 static bt_status solve(bt_lower *lower, const product *p, const double *a)
 {
     krylov k = {.size = lower->count, .most = lower->count < MAX_PRODUCTS ? lower->count : MAX_PRODUCTS};
@@ -204,7 +205,7 @@ static bt_status solve(bt_lower *lower, const product *p, const double *a)
 
 /* ---- both passes ---- */
 
-/* What a problem has been given so far: the upper one its gradient, a level to be solved its adjoint. */
+/* What a problem has received so far: the upper one its gradient, a level to be solved its adjoint. */
 static bt_status read_given(const bt_trial *c, const bt_problem *problem, double *to)
 {
     const bt_solve_site *site = &c->upper->step->site;
@@ -214,7 +215,7 @@ static bt_status read_given(const bt_trial *c, const bt_problem *problem, double
     return bt_check_gradient(c->upper, to);
 }
 
-/* From what its problem had been given, the part becomes what has been taken from it since. */
+/* Subtracts what the problem has received by now; the part is then what has been subtracted from the problem since. */
 static bt_status take_difference(const bt_trial *c, const bt_part *part)
 {
     int64_t count = bt_params_elements(part->moved);
@@ -234,7 +235,7 @@ static bt_status add_cross_part(bt_trial *c, int q, bt_problem *reader)
     return part ? read_given(c, reader, part->declared) : BT_ERROR_MEMORY;
 }
 
-/* What the product of this solve takes from the upper problem and from the levels that are solved later. */
+/* What the product of this solve subtracts from the upper problem and from levels that are solved later. */
 static bt_status record_products(bt_trial *c, int q)
 {
     bt_solve_site *site = &c->upper->step->site;
@@ -257,7 +258,7 @@ static void compare(bt_lower *lower)
     lower->ratio = ss > 0 ? sqrt(xx / ss) : xx == ss;
 }
 
-/* With what the method was given, and found. */
+/* Solves with the adjoint that the method received; compares with its result. */
 static bt_status with_method(bt_trial *c)
 {
     bt_step_phase *step = c->upper->step;
@@ -283,7 +284,7 @@ static bt_status with_method(bt_trial *c)
     return BT_OK;
 }
 
-/* With solutions all the way. */
+/* Uses the solutions at every level. */
 static bt_status with_solutions(bt_trial *c)
 {
     bt_step_phase *step = c->upper->step;
@@ -306,7 +307,7 @@ static bt_status with_solutions(bt_trial *c)
     return BT_OK;
 }
 
-/* What differences in the place of products make of the hypergradient: the same x, with the exact ones. */
+/* The effect of differences in place of products on the hypergradient: the same x with exact products. */
 static bt_status compare_finite(bt_trial *c)
 {
     bool any = false, unrolls = false;
@@ -330,15 +331,15 @@ static bt_status compare_finite(bt_trial *c)
     return BT_OK;
 }
 
-/* By the settings in force. Levels above may have programs that use this one's; they do not run during a check, and are
- * compiled again at its end. */
+/* Recompiles for the current settings. Levels above may have programs that use this level's; those do not run during a
+ * check, and are recompiled at its end. */
 static bt_status recompile(const bt_trial *c)
 {
     bt_problem_uncompile(c->upper);
     return bt_level_compile(c->upper);
 }
 
-/* With exact products, if the ops of the losses have the derivatives for that. */
+/* Compiles with exact products, if the ops of the losses have the derivatives that these need. */
 static bt_status compile_reference(bt_trial *c, bt_problem_settings *settings)
 {
     bt_status status = recompile(c);
@@ -384,7 +385,7 @@ bt_status bt_check_reference(bt_trial *c)
         lower->iterates = own[q]->method->step && bt_implicit_iterations(&c->upper->step->site.solves[q]) > 0;
         settings[q] = *own[q];
         settings[q].method = &probe;
-        if (lower->unrolls) /* its steps are gone back through whole, and so its equation is theirs */
+        if (lower->unrolls) /* it goes back through whole steps, so its equation is on whole steps too */
             settings[q].product_batches = BT_BATCHES_ALL;
         lower->finite = bt_check_finite(lower->problem);
         if (lower->finite)

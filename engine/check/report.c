@@ -1,7 +1,7 @@
-/* engine/check/report.c: what a check comes to, as JSON and as text.
+/* engine/check/report.c: the result of a check, as JSON and as text.
  *
- * Where a part that must be exact is not, the hypergradient is wrong, whatever it comes to. Else what differs is an
- * approximation: x is not the solution of its equation, or the lower problem is not solved. */
+ * If a part that must be exact is wrong, the hypergradient is wrong, however close it comes. Otherwise a difference
+ * is an approximation: x does not solve its equation, or the lower problem is not solved. */
 #include "engine/check/check.h"
 
 #include <math.h>
@@ -9,7 +9,7 @@
 
 /* ---- the names of suspects ---- */
 
-/* The module nearest to where a value comes from, "classifier.layer2"; else the op that made it. */
+/* The module nearest to the origin of a value, "classifier.layer2"; if there is none, the op that made it. */
 static void add_place(const bt_tensor *value, bt_text *name)
 {
     const bt_node *node = value->node;
@@ -21,7 +21,7 @@ static void add_place(const bt_tensor *value, bt_text *name)
     bt_text_add(name, "%s", node->op->name);
 }
 
-/* "a, b", each once. */
+/* "a, b", without repetitions. */
 static void add_name(bt_text *list, const char *name)
 {
     const char *known = list->size ? strstr(bt_text_get(list), name) : NULL;
@@ -34,7 +34,7 @@ static void add_name(bt_text *list, const char *name)
 
 enum { OWN_RULE = BT_OP_OWN_VJP | BT_OP_OWN_JVP };
 
-/* Where a callback detaches values; and the ops in it whose derivative is by a rule of the user's. */
+/* Finds where a callback detaches values, and its ops whose derivative is a user's rule. */
 static void suspects(const bt_graph *graph, bt_text *detached, bt_text *rules)
 {
     for (int64_t i = 0; graph && i < graph->node_count; i++) {
@@ -53,7 +53,7 @@ static void suspects(const bt_graph *graph, bt_text *detached, bt_text *rules)
     }
 }
 
-/* "; model's loss detaches values of layer0"; false: it does not. */
+/* "; model's loss detaches values of layer0"; false: it detaches nothing. */
 static bool say_detached(const bt_problem *problem, int kind, bt_text *rules, bt_text *text)
 {
     bt_text detached = {0};
@@ -98,7 +98,7 @@ static void say_suspects(const bt_part *part, const bt_problem *problem, bt_text
     bt_text_free(&rules);
 }
 
-/* All that a step, or the start of an inner loop, is made of. */
+/* Looks at everything that a step, or the start of an inner loop, consists of. */
 static void say_step_suspects(const bt_trial *c, bt_text *text)
 {
     static const int kinds[] = {BT_PURE_STEP, BT_PURE_UPDATE, BT_PURE_START};
@@ -131,7 +131,7 @@ static const char *cause_name(bt_cause cause)
     return names[cause];
 }
 
-/* What is to be done against rounding; nothing that is done already. */
+/* Advice against rounding, unless it is already followed. */
 static const char *against_noise(const bt_trial *c)
 {
     return c->upper->dtype == BT_F64 ? "fewer unroll_steps or another start may decide it"
@@ -143,7 +143,7 @@ static const char *against_kink(const bt_trial *c)
     return c->upper->dtype == BT_F64 ? "" : "; precision = fp64 allows smaller steps";
 }
 
-/* Differences that cannot tell say nothing against the derivative. */
+/* If differences cannot decide, they say nothing against the derivative. */
 static void undecided(const bt_trial *c, const bt_part *part, bt_text *text)
 {
     const char *function = part->kind == BT_PART_UPPER ? "that loss" : "that lower gradient";
@@ -175,7 +175,7 @@ bool bt_check_close(const bt_trial *c, bool reference)
     return close_to(c, cosine_of(aa, ad, c->dd), ratio_of(aa, c->dd));
 }
 
-/* What holds where the steps end, and the equation does not have. */
+/* Conditions that hold where the steps end but are missing from the equation. */
 static void say_unseen(const bt_trial *c, bt_text *text)
 {
     for (int q = 0; q < c->lower_count; q++) {
@@ -199,7 +199,7 @@ static void say_unseen(const bt_trial *c, bt_text *text)
     }
 }
 
-/* What is left where every x solves its equation. */
+/* The remaining causes if every x solves its equation. */
 static void say_unsolved(const bt_trial *c, bt_text *text)
 {
     bt_text rules = {0};
@@ -221,7 +221,7 @@ static void say_unsolved(const bt_trial *c, bt_text *text)
                       "it: try more unroll_steps");
 }
 
-/* x is not what solves its equation. */
+/* x does not solve its equation. */
 static void say_unsolved_x(const bt_trial *c, int q, bt_text *text)
 {
     const bt_lower *lower = &c->lowers[q];
@@ -248,7 +248,7 @@ static void say_finite(const bt_trial *c, const bt_problem *lower, bt_text *text
                     c->finite_error > 1e-2 ? ": use product = jvp, or another darts_alpha" : "");
 }
 
-/* Levels whose solution counts as a constant; false: there are none. */
+/* Levels whose solution is treated as a constant; false: there are none. */
 static bool say_constant(const bt_trial *c, bt_text *text)
 {
     bool any = false;
@@ -260,7 +260,7 @@ static bool say_constant(const bt_trial *c, bt_text *text)
     return any;
 }
 
-/* What the method leaves out; and what is left where it leaves out nothing. */
+/* What the method leaves out; if nothing, the remaining causes. */
 static void say_approximation(const bt_trial *c, bt_text *text)
 {
     int64_t before = text->size;
@@ -284,7 +284,7 @@ static void say_approximation(const bt_trial *c, bt_text *text)
         bt_text_add(text, "; rounding limits these differences: %s", against_noise(c));
 }
 
-/* All that is not close is an error then, but for what differences cannot tell. */
+/* If the method is exact, any difference is an error, unless differences cannot decide. */
 static bt_verdict say_inexact(const bt_trial *c, bt_text *text)
 {
     const char *method = c->lowers[0].problem->settings->method->name;
@@ -304,7 +304,7 @@ static bt_verdict say_inexact(const bt_trial *c, bt_text *text)
 
 static bool all_finite(const bt_trial *c) { return isfinite(c->mm) && isfinite(c->dd); }
 
-/* Where there is nothing to compare. */
+/* If there is nothing to compare. */
 static void say_void(const bt_trial *c, bt_text *text)
 {
     if (c->nonfinite)
@@ -316,7 +316,7 @@ static void say_void(const bt_trial *c, bt_text *text)
         bt_text_add(text, "DISAGREES: the hypergradient, or a loss next to it, is not finite");
 }
 
-/* Parts that are wrong; where there are none, those of which differences cannot tell. */
+/* The wrong parts, or those that differences cannot decide. */
 static void say_parts(const bt_trial *c, bool wrong, bt_text *text)
 {
     for (int i = 0; i < c->part_count; i++) {

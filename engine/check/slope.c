@@ -1,11 +1,11 @@
-/* engine/check/slope.c: the slope of a function of one number from its differences, and why it is not what it should
+/* engine/check/slope.c: the slope of a function of one variable from its differences, and why it is not what it should
  * be.
  *
- * With a smooth function, halving the step makes a quarter of a central difference's error, and a quarter of the
- * curvature f(h) - 2 f(0) + f(-h). Across a kink the latter halves only, and across a jump it stays. Rounding adds an
- * error that doubles when the step is halved; how large it is, is seen from high differences of values that lie close
- * to each other: J. J. More and S. M. Wild, "Estimating computational noise" (SIAM J. Sci. Comput. 2011). Only what
- * several steps agree on is held against a derivative. */
+ * For a smooth function, halving the step quarters the error of a central difference, and the curvature f(h) - 2
+ * f(0) + f(-h). Across a kink the curvature only halves, and across a jump it stays the same. Rounding adds an error
+ * that doubles when the step is halved. Its size follows from high-order differences of closely spaced values: J. J.
+ * More and S. M. Wild, "Estimating computational noise" (SIAM J. Sci. Comput. 2011). Only results that several steps
+ * agree on count against a derivative. */
 #include "engine/check/check.h"
 
 #include <float.h>
@@ -23,7 +23,7 @@ bt_status bt_line_measure(bt_line_fn *line, void *user, double step, bt_line_slo
     return BT_OK;
 }
 
-/* The deviation of the values by rounding, from third differences beside the point, where no kink is hit twice. */
+/* The standard deviation due to rounding, from third differences next to the point, where no kink is hit twice. */
 static bt_status noise(bt_line_fn *line, void *user, double step, double *deviation)
 {
     enum { VALUES = 9, ORDER = 3 };
@@ -35,7 +35,7 @@ static bt_status noise(bt_line_fn *line, void *user, double step, double *deviat
             values[k] = values[k + 1] - values[k];
     for (int k = 0; k < VALUES - ORDER; k++)
         sum += values[k] * values[k];
-    *deviation = sqrt(sum / (VALUES - ORDER) / 20); /* 20 = 1 + 9 + 9 + 1: the coefficients' squares */
+    *deviation = sqrt(sum / (VALUES - ORDER) / 20); /* 20 = 1 + 9 + 9 + 1: the squared coefficients */
     return BT_OK;
 }
 
@@ -50,13 +50,13 @@ static bool kinked(const bt_line_slope *slope, double middle, double doubled, do
     return bent || jumps;
 }
 
-/* Central differences over 2h, h and h/2 are the same, beside the error of what was declared. */
+/* Whether central differences over 2h, h and h/2 agree, compared with the error of the declared slope. */
 static bool consistent(const bt_line_slope *slope, double doubled, double error)
 {
     return fabs(slope->half - slope->whole) <= 0.1 * error && fabs(slope->whole - doubled) <= 0.1 * error;
 }
 
-/* With one step. BT_CAUSE_KINK also where differences say nothing else than that they differ. */
+/* With one step. BT_CAUSE_KINK also if differences show only that they disagree. */
 static bt_status explain(bt_line_fn *line, void *user, const bt_claim *claim, const bt_line_slope *slope,
                          bt_cause *cause)
 {
@@ -66,7 +66,7 @@ static bt_status explain(bt_line_fn *line, void *user, const bt_claim *claim, co
     BT_TRY(line(user, -2 * h, &minus));
     BT_TRY(noise(line, user, h, &deviation));
     double epsilon = claim->dtype == BT_F64 ? DBL_EPSILON : FLT_EPSILON;
-    deviation = fmax(deviation, 0.25 * epsilon * fabs(middle)); /* at least */
+    deviation = fmax(deviation, 0.25 * epsilon * fabs(middle)); /* a lower bound */
     double doubled = (plus - minus) / (4 * h), bound = 10 * deviation / h;
     if (!isfinite(error))
         *cause = BT_CAUSE_RULE;
@@ -79,15 +79,16 @@ static bt_status explain(bt_line_fn *line, void *user, const bt_claim *claim, co
     return BT_OK;
 }
 
-/* Whether a smaller step says the same as the one before it, and not that rounding leaves no difference at all. */
+/* Whether a smaller step gives the same result as the one before, and rounding does not hide the difference
+ * entirely. */
 static bool confirms(const bt_line_slope *now, const bt_line_slope *before, double declared)
 {
     bool moves = now->at[0] != now->at[3] && now->at[1] != now->at[2];
     return moves && fabs(now->value - before->value) <= 0.1 * fabs(now->value - declared);
 }
 
-/* A kink beside the point is left behind by a step that is small enough; and what many of them do to nearby values
- * looks like noise. In fp32 real noise comes first. */
+/* A sufficiently small step does not reach a kink beside the point; many kinks look like noise at nearby values. In
+ * fp32 real noise appears first. */
 bt_status bt_line_explain(bt_line_fn *line, void *user, const bt_claim *claim, bt_line_slope *slope, bt_cause *cause)
 {
     enum { SMALLER = 5 };

@@ -1,6 +1,6 @@
-/* engine/check/unseen.c: an implicit method takes a level for solved where the gradient of its loss is 0. Where the
- * inner loop ends and that does not hold, is it because steps do more than follow the gradient (callbacks, clipping),
- * or because they go to and fro over a kink of the loss, where it has no gradient? */
+/* engine/check/unseen.c: an implicit method assumes that the gradient of a level's loss is 0 at its solution. If it is
+ * not 0 where the inner loop ends, there are two causes to look for. Steps may do more than follow the gradient
+ * (callbacks, clipping). Or they jump back and forth over a kink of the loss, where it has no gradient. */
 #include "engine/check/check.h"
 
 #include "runtime/evaluate.h"
@@ -39,7 +39,7 @@ static bt_status trace_callback(bt_problem *problem, bt_vector_fn *callback, con
     return bt_graph_take_error(graph, problem, name);
 }
 
-/* What a whole-vector callback makes of `from`. */
+/* Applies a whole-vector callback to `from`. */
 static bt_status call(bt_problem *problem, bt_vector_fn *callback, const char *name, const double *from, double *to)
 {
     bt_array result = BT_ARRAY(to, bt_params_elements(problem));
@@ -51,7 +51,7 @@ static bt_status call(bt_problem *problem, bt_vector_fn *callback, const char *n
     return status;
 }
 
-/* How far apart, of what the steps move. */
+/* The distance within the parameters that steps update. */
 static double distance(const bt_problem *problem, const double *a, const double *b)
 {
     double sum = 0;
@@ -80,7 +80,8 @@ static bt_status read_params(const bt_problem *problem, double *to)
     return BT_OK;
 }
 
-/* *acts: the decay, beside the gradient, of which it is a part at the end of sgd's steps. room: a vector. */
+/* *acts: whether the decay matters compared with the gradient, of which it is a part at the end of sgd's steps. room: a
+ * vector. */
 static bt_status find_decay(const bt_lower *lower, double *room, bool *acts)
 {
     const bt_optimizer *optimizer = lower->problem->optimizer;
@@ -97,7 +98,7 @@ static bt_status find_decay(const bt_lower *lower, double *room, bool *acts)
     return BT_OK;
 }
 
-/* field: the gradient; becomes what the optimiser gets of it. room: two vectors. */
+/* field: in: the gradient; out: what the optimiser receives. room: two vectors. */
 static bt_status find_acting(bt_lower *lower, double *room)
 {
     bt_problem *problem = lower->problem;
@@ -133,7 +134,7 @@ static bt_status find_acting(bt_lower *lower, double *room)
 
 /* ---- a kink ---- */
 
-typedef struct line { /* down the gradient, from where the inner loop ends */
+typedef struct line { /* down the gradient from where the inner loop ends */
     bt_trial *c;
     int q;
     const double *direction;
@@ -150,8 +151,8 @@ static bt_status slope_at(const line *l, double step, double *slope)
     return BT_OK;
 }
 
-/* The loss falls at first. Where does it rise again? If its slope jumps there, however near one looks, from well below
- * 0 to well above, that is a kink, and steps downhill never come to rest. */
+/* The loss falls at first. Where does it rise again? If its slope jumps there from well below 0 to well above, at any
+ * resolution, that is a kink, and downhill steps never come to rest. */
 static bt_status find_kink(const line *l, bool *kink)
 {
     const bt_problem *problem = l->c->lowers[l->q].problem;

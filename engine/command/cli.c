@@ -197,7 +197,7 @@ static bt_status take_value(bt_cli *cli, const bt_cli_option *o, const char *val
     return BT_ERROR_INTERNAL;
 }
 
-/* One option; *next is its value if it takes one and does not bring it along. */
+/* Takes one option; *next is its value, unless that follows a `=`. */
 static bt_status take_option(bt_cli *cli, const char *word, char *const **next)
 {
     size_t length = strcspn(word, "=");
@@ -230,7 +230,7 @@ static bt_status take_word(bt_cli *cli, const char *word)
     return BT_OK;
 }
 
-/* What stands beside the options: FILE, RUN, FILE RUN with --export, any number of them with --report. */
+/* Sorts the words that are not options: FILE, RUN, FILE RUN with --export, any number of them with --report. */
 static bt_status sort_words(bt_cli *cli)
 {
     const int64_t count = cli->word_count;
@@ -257,7 +257,7 @@ bool bt_cli_reports(const bt_cli *cli)
            cli->export || cli->find_lr;
 }
 
-/* What goes with nothing else. */
+/* Checks options that need --ablate or exclude it. */
 static bt_status check_ablation(const bt_cli *cli)
 {
     if (cli->steps && (!cli->ablate || cli->plan))
@@ -291,7 +291,7 @@ static bt_status check_curve(const bt_cli *cli)
     return BT_OK;
 }
 
-/* Several runs: those that are asked for, or those of the folder to go on with. */
+/* Finds out whether these are several runs: the requested ones, or those in the folder to continue. */
 static bt_status find_grid(bt_cli *cli)
 {
     const bool several = bt_grid_asks_several(cli->asked);
@@ -339,7 +339,7 @@ static bt_status check_export(const bt_cli *cli)
     return BT_OK;
 }
 
-/* Something that goes with none of --compare, --report and --new. */
+/* Whether it asks for something that cannot be combined with --compare, --report or --new. */
 static bool asks_more(const bt_cli *cli) { return cli->resume || cli->profile || cli->grid || bt_cli_reports(cli); }
 
 static bt_status check_compare(const bt_cli *cli)
@@ -353,7 +353,7 @@ static bt_status check_compare(const bt_cli *cli)
     return BT_OK;
 }
 
-/* --output is a setting, too. */
+/* --output also counts as a setting. */
 static bt_status check_report(const bt_cli *cli)
 {
     if (cli->report && (cli->setting_count > (cli->output ? 1 : 0) || cli->compare || cli->json || asks_more(cli)))
@@ -400,14 +400,14 @@ static bt_status check_together(const bt_cli *cli)
     return BT_OK;
 }
 
-/* A run that goes on has its configuration in its folder. */
+/* The configuration of a run to continue is in its folder. */
 static bt_status find_file(bt_cli *cli)
 {
     const char *asked = cli->evaluate ? cli->evaluate : cli->run, *place = cli->resume ? cli->resume : asked;
     if (asked && bt_output_holds(asked) == BT_OUTPUT_RUNS)
         return bt_fail(BT_ERROR_CONFIG, "%s %s: this folder has several runs; name the subfolder of one",
                        cli->evaluate ? "--evaluate" : "--export", asked);
-    if (cli->file || !place || cli->grid) /* of several, the grid knows it */
+    if (cli->file || !place || cli->grid) /* with several runs, the grid knows it */
         return BT_OK;
     char *folder, name[BT_CHECKPOINT_NAME];
     BT_TRY(bt_checkpoint_place(place, &folder, name));

@@ -1,4 +1,4 @@
-/* engine/command/cli_inside.h: the table of options, which is parsed in cli.c and described in manual.c. */
+/* engine/command/cli_inside.h: the table of options, parsed in cli.c and described in manual.c. */
 #ifndef BT_CLI_INSIDE_H
 #define BT_CLI_INSIDE_H
 
@@ -25,7 +25,7 @@ typedef struct bt_cli_option {
 
 const bt_cli_option *bt_cli_option_at(int index); /* NULL after the last */
 
-/* How the command is called: a line for each way, "CALL: what it does". */
+/* Ways to call the command, one per line: "CALL: what it does". */
 extern const char bt_cli_synopsis[];
 
 #endif

@@ -1,5 +1,5 @@
-/* engine/command/crash.c: what the command says when the process is about to die within a problem's code. Within a
- * handler only what is safe there is used: no stdio, no allocation. */
+/* engine/command/crash.c: what the command prints when the process is about to die in a problem's code. The handlers
+ * use only what is safe in a signal handler: no stdio, no allocation. */
 #include "engine/command/crash.h"
 
 #include "engine/command/ranks.h"
@@ -23,7 +23,7 @@ static const struct {
 
 static struct sigaction usual[BT_COUNT_OF(signals)];
 static const volatile sig_atomic_t *exit_code;
-static uintptr_t stack_end; /* the lowest address of the main thread's stack; 0: without a limit */
+static uintptr_t stack_end; /* the lowest address of the main thread's stack; 0: no limit */
 
 typedef struct line {
     char text[LINE];
@@ -36,7 +36,7 @@ static void add(line *l, const char *text)
         l->text[l->length++] = *text;
 }
 
-/* A rank of several tells the process that waits for it. */
+/* A rank passes its message to the process that waits for it. */
 static void say(line *l)
 {
     l->text[l->length] = 0;
@@ -87,8 +87,8 @@ static void on_crash(int number, siginfo_t *info, void *context)
     say(&l);
     if (guest.function)
         _exit(*exit_code);
-    sigaction(number, &usual[i], NULL); /* the fault comes again */
-    if (info->si_code <= 0)             /* but not where a process sent the signal */
+    sigaction(number, &usual[i], NULL); /* the fault occurs again on return */
+    if (info->si_code <= 0)             /* but not if a process sent the signal */
         raise(number);
 }
 
@@ -106,7 +106,7 @@ static void on_exit_of_guest(void)
 
 void bt_crash_listen(const volatile sig_atomic_t *code)
 {
-    static char room[HANDLER_STACK]; /* the handler of a stack overflow needs another stack */
+    static char room[HANDLER_STACK]; /* to handle a stack overflow, the handler needs a stack of its own */
     const stack_t stack = {.ss_sp = room, .ss_size = sizeof room};
     struct rlimit limit;
     exit_code = code;

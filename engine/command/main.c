@@ -20,9 +20,9 @@
 
 enum { DONE = 0, FAILED = 1, BAD_INPUT = 2 };
 
-static volatile sig_atomic_t crash_code = BAD_INPUT; /* what a problem's code breaks before the run */
+static volatile sig_atomic_t crash_code = BAD_INPUT; /* the exit code of a crash in a problem's code */
 
-/* Is it the input's fault (what was found before the run, or a setting), and not that of the run? */
+/* Whether the input is at fault (an error before the run, or in a setting), not the run itself. */
 static bool is_input(bt_status status, bool running)
 {
     switch (status) {
@@ -38,7 +38,7 @@ static bool is_input(bt_status status, bool running)
     }
 }
 
-/* Says what went wrong; returns the exit code. */
+/* Prints what went wrong; returns the exit code. */
 static int complain(bt_status status, bool running)
 {
     if (status == BT_ERROR_INTERRUPTED) {
@@ -54,7 +54,7 @@ static int complain(bt_status status, bool running)
     return code;
 }
 
-static int started; /* as ranks, by mpirun and its like */
+static int started; /* number of ranks started by mpirun or the like */
 
 static bt_status configure(bt_engine *engine, const bt_cli *cli)
 {
@@ -86,7 +86,7 @@ static bt_status load(bt_engine *engine, const bt_cli *cli)
         BT_TRY(bt_cuda_profile(cli->card));
     BT_TRY(bt_engine_attach(engine, &front));
     BT_TRY(configure(engine, cli));
-    if (cli->evaluate || cli->export || cli->find_lr) /* sets up by itself: values come from elsewhere */
+    if (cli->evaluate || cli->export || cli->find_lr) /* these do their own set-up, with other values */
         return BT_OK;
     return cli->resume ? bt_engine_resume(engine, cli->resume) : bt_engine_setup(engine);
 }
@@ -140,7 +140,8 @@ static bt_status report(bt_engine *engine, const bt_cli *cli)
 
 static bt_status configure_row(void *user, bt_engine *engine) { return configure(engine, user); }
 
-/* The budget cannot be met, which has been said: what would fit is worth a line, and no other failure. */
+/* The budget cannot be met, which has been reported: adds a line that says what would fit. Its own failures are
+ * silent. */
 static void offer(bt_offers *offers, bt_cli *cli)
 {
     const bt_ablation how = {.load = configure_row, .user = cli, .plan = true, .progress = cli->quiet ? NULL : stderr};
@@ -264,7 +265,7 @@ static bt_status meet(const bt_cli *cli)
                                     "one process for reports and for several runs; with --plan, --ranks N is enough");
 }
 
-/* What needs no file. */
+/* What needs no INI file. */
 static int help(const bt_cli *cli)
 {
     bt_status status = BT_OK;
@@ -277,8 +278,8 @@ static int help(const bt_cli *cli)
     return status == BT_OK ? DONE : complain(status, true);
 }
 
-/* A file that is opened while 0, 1 or 2 is closed would get that number, and what is printed would go into it. In their
- * place come files that cannot be read, or written: so it is noticed that what a run says gets lost. */
+/* If 0, 1 or 2 is closed, the next file opened would get that number, and receive what is printed. So these numbers are
+ * filled with files that cannot be read or written, which makes lost output an error. */
 static void hold_standard_files(void)
 {
     static const int useless[] = {O_WRONLY, O_RDONLY, O_RDONLY};

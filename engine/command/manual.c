@@ -1,4 +1,4 @@
-/* engine/command/manual.c: what --help and --help-keys print, of the tables of options and of keys. */
+/* engine/command/manual.c: what --help and --help-keys print, from the tables of options and of keys. */
 #include "engine/command/cli_inside.h"
 #include "engine/config/roff.h"
 #include "engine/solve/methods.h"
@@ -94,7 +94,7 @@ static void man(FILE *file)
 
 /* ---- for programs ---- */
 
-/* The words of which the value is one, if it is, by blanks. */
+/* The words that the value can be, separated by blanks, if it is one of a list. */
 static void print_words(FILE *file, const bt_cli_option *o)
 {
     const bt_key *key = o->key ? bt_key_find(BT_SECTION_ENGINE, strchr(o->key, '.') + 1) : NULL;
@@ -102,8 +102,8 @@ static void print_words(FILE *file, const bt_cli_option *o)
     bt_config_write_words(words, file);
 }
 
-/* A line for each option: its name, what stands for its value, the words of which that is one, what it does; by tabs.
- */
+/* A line for each option, separated by tabs: its name, what stands for its value, the allowed words, what it
+ * does. */
 static void list(FILE *file)
 {
     for (int i = 0; bt_cli_option_at(i); i++) {

@@ -1,5 +1,5 @@
-/* engine/command/mpi.c: ranks as processes of any machines, by MPI. Sums are not MPI_SUM's, which promises no order:
- * the parts come to the rank that adds them, in the order of ranks. */
+/* engine/command/mpi.c: ranks as processes on any machines, by MPI. MPI_SUM promises no order, so sums do not use it:
+ * the parts go to the rank that adds them up, in the order of ranks. */
 #include "engine/command/mpi.h"
 
 #include "engine/command/ranks.h"
@@ -9,11 +9,11 @@
 #include <string.h>
 #include <unistd.h>
 
-static int own = -1; /* the rank that this process is */
+static int own = -1; /* the rank of this process */
 
 bool bt_mpi_follows(void) { return own > 0; }
 
-/* What launchers tell their processes: Open MPI, MPICH and what follows it, Slurm with PMI. */
+/* The variables that launchers set: Open MPI; MPICH and its derivatives, Slurm with PMI. */
 static bool is_launched(void)
 {
     static const char *const sizes[] = {"OMPI_COMM_WORLD_SIZE", "PMI_SIZE"};
@@ -26,15 +26,15 @@ static bool is_launched(void)
 #if BT_HAVE_MPI
 #include <mpi.h>
 
-static int all = 1; /* of how many */
+static int all = 1; /* the number of ranks */
 
-enum { PART = 1 << 18 }; /* bytes of each rank that are exchanged at once */
+enum { PART = 1 << 18 }; /* bytes of each rank exchanged at once */
 
 typedef struct member {
     bt_transport transport;
-    char *near;          /* room for a part of each rank */
+    char *near;          /* room for a part from each rank */
     const char **parts;  /* by rank */
-    int *counts, *begin; /* of an exchange: bytes of each rank, and where they begin */
+    int *counts, *begin; /* of an exchange: bytes of each rank, and their offsets */
 } member;
 
 static bt_status check(int result)
@@ -47,7 +47,7 @@ static bt_status check(int result)
     return bt_fail(BT_ERROR_DEVICE, "MPI: %.*s", size, text);
 }
 
-/* That all ranks are at the same call. */
+/* Checks that all ranks are at the same call. */
 static bt_status meet(member *m, uint64_t what)
 {
     uint64_t *calls = (uint64_t *)(void *)m->near;
@@ -85,7 +85,7 @@ static void share(member *m, size_t bytes)
 
 static bt_status reduce_part(member *m, const bt_folding *how, const char *from, char *to, size_t bytes)
 {
-    int *counts = m->counts + all, *begin = m->begin + all; /* of what comes here */
+    int *counts = m->counts + all, *begin = m->begin + all; /* of what arrives here */
     share(m, bytes);
     for (int r = 0; r < all; r++) {
         counts[r] = m->counts[own];
@@ -98,7 +98,7 @@ static bt_status reduce_part(member *m, const bt_folding *how, const char *from,
     return check(MPI_Allgatherv(MPI_IN_PLACE, 0, MPI_DATATYPE_NULL, to, m->counts, m->begin, MPI_BYTE, MPI_COMM_WORLD));
 }
 
-/* A part of all ranks has room where `near` is. */
+/* `near` has room for the parts of all ranks. */
 static bt_status reduce(bt_transport *transport, uint64_t what, const bt_folding *how, const void *mine, void *to,
                         size_t bytes)
 {
@@ -122,8 +122,8 @@ static void close_member(bt_transport *transport)
     bt_free(m);
 }
 
-/* A process may be bound to cores of its own, or to a socket that it shares; else all on this machine share its cores.
- */
+/* A process may be bound to its own cores, or to a socket that it shares; otherwise all processes on this machine share
+ * its cores. */
 static int threads_of_each(int *number, int *here_too)
 {
     MPI_Comm here;
@@ -194,7 +194,7 @@ void bt_mpi_end(void)
         MPI_Finalize();
 }
 
-/* What all ranks find rank 0 says: others wait for it to end them. */
+/* An error that all ranks find is printed by rank 0: the others wait for it to end them. */
 void bt_mpi_fail(const char *message, int code)
 {
     if (own < 0)

@@ -8,7 +8,7 @@
 
 static const char hole[] = "NAME";
 
-/* After its folders. */
+/* Without its folders. */
 static const char *last_part(const char *name)
 {
     const char *slash = strrchr(name, '/');
@@ -39,7 +39,7 @@ static void put(FILE *file, const char *text, const char *own)
     fputs(text, file);
 }
 
-/* A file that exists is left as it is. */
+/* An existing file is left alone. */
 static bt_status write_file(const char *path, const char *text, const char *own)
 {
     FILE *file = fopen(path, "wx");

@@ -13,10 +13,10 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-enum { GRACE = 3, NAP = 100 }; /* seconds that ranks have to end once one has failed; milliseconds */
+enum { GRACE = 3, NAP = 100 }; /* seconds for ranks to end once one has failed; milliseconds */
 
-static bt_page *page; /* of the run, in all its processes */
-static int own = -1;  /* the rank that this process is */
+static bt_page *page; /* shared by all processes of the run */
+static int own = -1;  /* the rank of this process */
 
 bool bt_ranks_follows(void) { return own > 0; }
 
@@ -46,7 +46,7 @@ void bt_ranks_be_silent(bool errors_too)
     signal(SIGHUP, SIG_IGN);
 }
 
-/* Signals of the terminal are for the parent, which tells rank 0. */
+/* Terminal signals go to the parent, which forwards them to rank 0. */
 static bt_status begin(pid_t parent, const sigset_t *mask, int rank, bt_transport **transport)
 {
     own = rank;
@@ -54,7 +54,7 @@ static bt_status begin(pid_t parent, const sigset_t *mask, int rank, bt_transpor
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     if (getppid() != parent)
         _exit(1);
-    signal(SIGTTOU, SIG_IGN); /* it prints from the background */
+    signal(SIGTTOU, SIG_IGN); /* because it prints from the background */
     if (rank)
         bt_ranks_be_silent(true);
     else
@@ -67,9 +67,9 @@ static bt_status begin(pid_t parent, const sigset_t *mask, int rank, bt_transpor
 /* ---- the parent ---- */
 
 typedef struct family {
-    pid_t *ranks; /* 0: it has ended */
+    pid_t *ranks; /* 0: ended */
     int count, left;
-    double deadline; /* when those that are left are killed; 0: none has failed */
+    double deadline; /* when the remaining ones are killed; 0: none has failed */
 } family;
 
 static void fail(family *f, const char *message, int code)
@@ -78,18 +78,18 @@ static void fail(family *f, const char *message, int code)
     f->deadline = f->deadline > 0 ? f->deadline : bt_seconds() + GRACE;
 }
 
-/* How it has ended, where it should not have; "": that is known. *code: of all. */
+/* Whether a rank has ended as it should not, and how; message "": already known. *code: the exit code of all. */
 static bool is_early(const family *f, int rank, int how, char message[128], int *code)
 {
     *message = 0;
     *code = WIFEXITED(how) ? WEXITSTATUS(how) : 1;
-    if (WIFSIGNALED(how) && rank == 0 && WTERMSIG(how) == SIGPIPE) /* nobody reads what it prints */
+    if (WIFSIGNALED(how) && rank == 0 && WTERMSIG(how) == SIGPIPE) /* nobody reads its output */
         *code = 128 + SIGPIPE;
     else if (WIFSIGNALED(how))
         snprintf(message, 128, "rank %d of %d was ended by signal %d (%s)", rank, f->count, WTERMSIG(how),
                  strsignal(WTERMSIG(how)));
     else if (*code == BT_INTERRUPTED)
-        return rank == 0; /* others come to the end before it has written the checkpoint */
+        return rank == 0; /* the others may end before it has written the checkpoint */
     else if (*code)
         snprintf(message, 128, "rank %d of %d has ended with code %d", rank, f->count, *code);
     else if (!bt_page_ended(page, rank)) {
@@ -128,7 +128,8 @@ static void tell_all(const family *f, int signal)
             kill(f->ranks[r], signal);
 }
 
-/* Rank 0 ends the run; where it has ended, the others are. Ctrl-Z holds all of them, until they go on together. */
+/* Rank 0 ends the run; once it has ended, the others are ended. Ctrl-Z stops all of them until they continue
+ * together. */
 static void hear(family *f, int signal)
 {
     if (signal == SIGTSTP) {

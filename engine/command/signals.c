@@ -1,5 +1,5 @@
-/* engine/command/signals.c: Ctrl-C and its like, and what a long set-up says. Within a handler only what is safe there
- * is used: no stdio, no allocation. Other threads of the library take no signals. */
+/* engine/command/signals.c: Ctrl-C and similar signals, and the progress messages of a long set-up. The handlers use
+ * only what is safe in a signal handler: no stdio, no allocation. Other threads of the library take no signals. */
 #include "engine/command/signals.h"
 
 #include "base/base.h"
@@ -9,10 +9,10 @@
 #include <sys/time.h>
 #include <unistd.h>
 
-enum { FIRST = 1, AGAIN = 5 }; /* seconds of set-up until it says something, and from then on */
+enum { FIRST = 1, AGAIN = 5 }; /* seconds of set-up before the first message, and between messages */
 
 static volatile sig_atomic_t stop, seconds, teller = -1;
-static const char *volatile last_words; /* of what finishes when it is asked to stop; NULL: nothing does */
+static const char *volatile last_words; /* of work that finishes when it is asked to stop; NULL: none */
 
 static void put(int file, const char *text)
 {

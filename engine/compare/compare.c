@@ -1,10 +1,10 @@
-/* engine/compare/compare.c: what differs between runs, and of two as text. */
+/* engine/compare/compare.c: what differs between runs, and between two of them as text. */
 #include "engine/compare/compare.h"
 
 #include <math.h>
 #include <string.h>
 
-enum { NAME = 100, VALUE = 200 }; /* bytes that are shown, at most */
+enum { NAME = 100, VALUE = 200 }; /* bytes shown, at most */
 
 /* ---- rows ---- */
 
@@ -43,7 +43,7 @@ static json_t *values_of(const bt_compared *runs, size_t count, part_fn *part, c
     return values;
 }
 
-/* In the order of the first, and then what only those after it have. all: those that are equal, too. */
+/* Rows in the order of the first run, then those that only later runs have. all: equal rows, too. */
 static json_t *rows_of(const bt_compared *runs, size_t count, part_fn *part, bool all)
 {
     json_t *rows = json_array(), *value;
@@ -106,7 +106,7 @@ static void add_value(const json_t *value, bt_text *text)
         bt_text_add(text, "%s", json_is_true(value) ? "true" : json_is_false(value) ? "false" : "-");
 }
 
-/* Behind so many blanks. */
+/* Adds the difference, after `blanks` blanks. */
 static void add_difference(const json_t *one, const json_t *other, int blanks, bt_text *text)
 {
     if (!json_is_number(one) || !json_is_number(other))
@@ -121,7 +121,7 @@ static void add_difference(const json_t *one, const json_t *other, int blanks, b
         bt_text_add(text, " (%+.1f %%)", 100 * (b / a - 1));
 }
 
-static int columns(const char *words) /* of UTF-8 */
+static int columns(const char *words) /* in UTF-8 */
 {
     int count = 0;
     for (; *words; words++)
@@ -140,7 +140,7 @@ static void widen(int *width, const char *words)
     *width = now > *width ? now : *width;
 }
 
-/* Each column as wide as it must be. */
+/* Makes each column as wide as its longest value. */
 static void add_rows(json_t *rows, bool numbers, bt_text *text)
 {
     size_t i;

@@ -1,5 +1,5 @@
-/* engine/compare/read.c: settings, code and results of a run, as its folder has them. Anybody may have written what is
- * there: a value that is not as a run leaves it is passed over. */
+/* engine/compare/read.c: settings, code and results of a run, read from its folder. Anybody may have written what is
+ * there: a value that a run would not write is skipped. */
 #include "engine/compare/compare.h"
 
 #include "engine/config/ini.h"
@@ -9,7 +9,7 @@
 
 /* ---- settings ---- */
 
-/* Where a run lies is no difference. */
+/* The location of a run is not a difference. */
 static bt_status take_setting(void *user, const char *section, const char *key, const char *value, int64_t line)
 {
     json_t **settings = user;
@@ -33,7 +33,7 @@ static bt_status read_settings(const char *folder, bt_compared *run)
 
 /* ---- code ---- */
 
-/* Nothing where there is no value. */
+/* Does nothing if there is no value. */
 static void put(json_t **object, const char *level, const char *what, const char *name, json_t *value)
 {
     if (!value)
@@ -43,7 +43,7 @@ static void put(json_t **object, const char *level, const char *what, const char
     bt_free(key);
 }
 
-/* By BT_PURE_STEP and those after it. */
+/* In the order of BT_PURE_STEP and the kinds after it. */
 static const char *const callbacks[BT_PURE_KINDS] = {"training_step", "validation_step", "update", "condition",
                                                      "start"};
 
@@ -100,7 +100,7 @@ static void take_summary(json_t **results, json_t *summary)
 }
 
 typedef struct lines {
-    json_t *last; /* of a run that has not ended: the last value of each metric; NULL: it has */
+    json_t *last; /* the last value of each metric of an unfinished run; NULL: it has finished */
     bt_left_line_fn *hear;
     void *user;
 } lines;

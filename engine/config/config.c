@@ -1,4 +1,4 @@
-/* engine/config/config.c: the lines of a configuration: where they come from, and how they are found. */
+/* engine/config/config.c: the lines of a configuration: their origin, and how to find them. */
 #include "engine/config/config_inside.h"
 #include "engine/config/ini.h"
 
@@ -55,7 +55,7 @@ static const char *copy(bt_config *config, const char *text)
     return bt_region_copy(config->region, text, strlen(text) + 1);
 }
 
-/* The same for what bt_ini_same calls the same. */
+/* Equal for all spellings that bt_ini_same considers the same. */
 static uint64_t hash_of(const char *section, const char *key)
 {
     uint64_t hash = 0;
@@ -84,7 +84,7 @@ bt_config_line *bt_config_find(const bt_config *config, const char *section, con
 
 const char *bt_config_where(const bt_config *config, const bt_config_line *line)
 {
-    if (!line->from_file && line->origin[0] == '-') /* an option's own name says which setting it is */
+    if (!line->from_file && line->origin[0] == '-') /* the name of the option already says which setting it is */
         return line->origin;
     return bt_region_format(config->region, "%s: [%s] %s", line->origin, line->section, line->key);
 }
@@ -111,7 +111,7 @@ static bt_status add_section(bt_config *config, const char *name, const char *or
     return BT_OK;
 }
 
-/* The line of a key, made if it is new. */
+/* The line of a key; created if it is new. */
 static bt_config_line *line_for(bt_config *config, const char *section, const char *key)
 {
     bt_config_line *line = find_line(config, section, key);
@@ -190,7 +190,7 @@ static bt_status read_line(void *user, const char *section, const char *key, con
     return find_line(config, section, key) ? BT_OK : put(config, section, key, value, origin, true);
 }
 
-/* Whether the files of `problems` are in that folder; of problems that are built in, whether `folder` has gone. */
+/* Whether that folder holds the files of `problems`; for built-in problems, whether `folder` no longer exists. */
 static bool holds_problems(const bt_config *config, const char *path, const char *folder)
 {
     const bt_config_line *problems = bt_config_find(config, "engine", "problems");
@@ -210,7 +210,7 @@ static bool holds_problems(const bt_config *config, const char *path, const char
     return files || access(folder, F_OK) != 0;
 }
 
-/* The configuration of a run that was moved with its project: the folder is where it is now. */
+/* For the configuration of a run that was moved with its project: sets the folder to its current place. */
 static bt_status find_moved(bt_config *config)
 {
     const bt_config_line *here = bt_config_find(config, "engine", "folder_here");
@@ -277,7 +277,7 @@ bt_status bt_config_set(bt_config *config, const char *key, const char *value, c
     return put(config, section, dot + 1, *value ? value : NULL, origin, false);
 }
 
-/* The settings of a section that live keys are of, and which kind they are; NULL: there is no such section. */
+/* The settings of a section that can have live keys, and its kind; NULL: there is no such section. */
 static void *live_settings(bt_config *config, const char *section, bt_section_kind *kind)
 {
     *kind = bt_ini_same(section, "engine") ? BT_SECTION_ENGINE : BT_SECTION_PROBLEM;
@@ -358,7 +358,7 @@ bt_status bt_config_add_method(bt_config *config, const bt_method_def *method)
     if (!config || !method || !bt_ini_name(method->name, false))
         return bt_fail(BT_ERROR_ARGUMENT, "a hypergradient method needs a name of letters, digits, _ and -");
     for (int64_t i = 0; i < config->method_count; i++)
-        if (bt_ini_same(config->methods[i]->name, method->name)) /* its keys begin with it */
+        if (bt_ini_same(config->methods[i]->name, method->name)) /* because its keys begin with the name */
             return config->methods[i] == method
                        ? BT_OK
                        : bt_fail(BT_ERROR_CONFIG, "method %s: there is already a method of that name", method->name);

@@ -1,4 +1,4 @@
-/* engine/config/document.c: what a configuration came to. */
+/* engine/config/document.c: the settings that a configuration results in. */
 #include "engine/config/config_inside.h"
 #include "engine/config/ini.h"
 
@@ -43,7 +43,7 @@ static void visit_hyper(visitor *v, const bt_key *key, double value)
     visit_field(v, key, &field);
 }
 
-/* The keys of the table; those of a method or an optimiser follow the key that names it. */
+/* Visits the keys of the table; those of a method or an optimiser follow the key that names it. */
 static void visit_rows(visitor *v, bt_section_kind kind, const void *settings)
 {
     for (const bt_key *key = bt_keys; key->name; key++) {
@@ -103,7 +103,7 @@ bt_status bt_config_visit(const bt_config *config, bt_config_visit_fn *visit, vo
 
 typedef struct printer {
     FILE *file;
-    bt_text section; /* the last one */
+    bt_text section; /* the last section printed */
     bt_status status;
 } printer;
 
@@ -119,7 +119,7 @@ static void print_setting(void *user, const char *section, const char *key, bt_k
             p->status = BT_ERROR_MEMORY;
     }
     bt_text text = {0};
-    if (!bt_config_print_value(section, key, value, &text)) /* where it was set it was looked at */
+    if (!bt_config_print_value(section, key, value, &text)) /* a value that was set has been checked before */
         p->status = bt_fail(BT_ERROR_CONFIG, "[%s] %s = %s: no line of an INI file can hold this", section, key, value);
     if (text.failed)
         p->status = BT_ERROR_MEMORY;

@@ -1,4 +1,4 @@
-/* engine/config/edges.c: [dependencies]: which problem's loss uses which. */
+/* engine/config/edges.c: [dependencies]: which problem's loss uses which problem. */
 #include "engine/config/config_inside.h"
 
 #include <string.h>
@@ -80,7 +80,7 @@ static bt_status add_line(bt_config *config, bt_direction direction, const char 
     return BT_OK;
 }
 
-/* ---- what the edges have to be ---- */
+/* ---- checks ---- */
 
 bt_status bt_config_hierarchy(const bt_config *config, bt_hierarchy *hierarchy)
 {
@@ -123,8 +123,8 @@ static bt_status check_cycles(const bt_config *config, const bt_hierarchy *h)
     return status;
 }
 
-/* Puts one link that is not followed into u2l, as what it is; false: there is none. *complete: nor another edge that is
- * not followed. */
+/* Moves one link that is not followed to u2l, where it belongs; false: there is none. *complete: every other edge is
+ * followed, too. */
 static bool move_link(bt_config *config, const bt_hierarchy *h, bool *complete)
 {
     *complete = true;
@@ -141,7 +141,7 @@ static bool move_link(bt_config *config, const bt_hierarchy *h, bool *complete)
     return false;
 }
 
-/* Likewise all; whether that makes the wiring complete. */
+/* Moves all such links; returns whether that makes the wiring complete. */
 static bool move_links(bt_config *config)
 {
     bool complete = false;
@@ -155,7 +155,7 @@ static bool move_links(bt_config *config)
     return complete;
 }
 
-/* The edges are not used any more after an error, and so are free to become the advice. */
+/* After an error the edges are no longer used, so they can be changed into the advice. */
 static bt_status fail_ways(bt_config *config, const bt_dependency *edge)
 {
     const char *origin = edge->origin, *lower = edge->from, *upper = edge->to;
@@ -212,7 +212,7 @@ const bt_dependency *bt_config_dependencies(const bt_config *config, int *count)
     return config && config->resolved ? config->edges.list : NULL;
 }
 
-/* ---- while a run goes on ---- */
+/* ---- during a run ---- */
 
 void bt_config_swap_edges(bt_config *config, bt_edges *edges)
 {

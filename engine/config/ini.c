@@ -1,4 +1,4 @@
-/* engine/config/ini.c: reads INI files, by iniparser. */
+/* engine/config/ini.c: reads INI files with iniparser. */
 #include "engine/config/ini_inside.h"
 
 #include "data/read.h"
@@ -12,14 +12,14 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { MAX_FILE = 1 << 24 }; /* bytes: what is larger is no INI file */
+enum { MAX_FILE = 1 << 24 }; /* bytes: a larger file is not an INI file */
 
 typedef struct reader {
     const char *file;
     char *text;
     size_t size;
     bool regular;
-    char *copy; /* a file of ours with the same text; NULL: iniparser reads the one that is named */
+    char *copy; /* a temporary file with the same text; NULL: iniparser reads the named file */
     bt_ini_entries entries;
     dictionary *values;
 } reader;
@@ -60,8 +60,8 @@ static bt_status read_text(reader *r)
     return s;
 }
 
-/* iniparser opens what it reads by name, and knows no byte order mark, as some editors leave it: what can be read only
- * once, or has a mark, gets a file that it can read. */
+/* iniparser opens its input by name, and does not know the byte order mark that some editors write. Input that can only
+ * be read once, or has such a mark, is copied to a file that iniparser can read. */
 static bt_status copy_text(reader *r, const char *text)
 {
     const char *folder = getenv("TMPDIR");
@@ -102,8 +102,8 @@ static int keep_complaint(const char *format, ...)
     return length;
 }
 
-/* iniparser does not look whether its dictionary got its memory: there is some for all that it will hold, or it is not
- * called. */
+/* iniparser does not check that its dictionary got its memory. So it is only called if there is enough for everything
+ * the dictionary will hold. */
 static bt_status check_memory(const reader *r)
 {
     size_t need = (size_t)1 << 16;
@@ -132,7 +132,7 @@ static bt_status load(reader *r)
     return BT_OK;
 }
 
-/* What iniparser has under the name of an entry, NULL for a section; `none`: it has no such name. */
+/* iniparser's value for an entry, NULL for a section; `none`: it does not know the name. */
 static bt_status look_up(const reader *r, const bt_ini_entry *entry, const char *none, const char **value)
 {
     char *name = entry->key ? bt_string("%s:%s", entry->section, entry->key) : bt_string("%s", entry->section);
@@ -145,7 +145,7 @@ static bt_status look_up(const reader *r, const bt_ini_entry *entry, const char 
     return BT_OK;
 }
 
-/* The value of an entry is iniparser's from here on, if both readings are the same. */
+/* Takes iniparser's value for the entry, if both readings agree. */
 static bt_status settle(const reader *r, bt_ini_entry *entry)
 {
     static const char none[] = "";

@@ -1,4 +1,5 @@
-/* engine/config/ini_scan.c: the lines of an INI file, for messages: what stands where, and what is wrong with it. */
+/* engine/config/ini_scan.c: scans the lines of an INI file for messages: what is in which line, and what is wrong with
+ * it. */
 #include "engine/config/ini_inside.h"
 
 #include <ctype.h>
@@ -7,7 +8,7 @@
 typedef struct scan {
     const char *file;
     int64_t line;
-    const char *section; /* within the text */
+    const char *section; /* points into the text */
     bt_ini_entries *entries;
 } scan;
 
@@ -28,7 +29,7 @@ static void cut_blanks(char *text)
         text[--length] = 0;
 }
 
-/* Ends the text where a comment begins. */
+/* Cuts the text off where a comment begins. */
 static void cut_comment(char *text)
 {
     for (char *c = text; *c; c++)
@@ -39,8 +40,8 @@ static void cut_comment(char *text)
     cut_blanks(text);
 }
 
-/* A value in quotes, in place; \" and \\ are read as people mean them, for iniparser to disagree. What is wrong, or
- * NULL. */
+/* Unquotes a value in place. \" and \\ are read as people mean them, so that a different reading by iniparser is
+ * noticed. Returns what is wrong, or NULL. */
 static const char *unquote(char *text)
 {
     char quote = *text, *to = text, *from = text + 1;
@@ -59,7 +60,7 @@ static const char *unquote(char *text)
                         : "after the value's closing ' only a comment may follow";
 }
 
-/* Refused: a name that stands there already, in whatever case. */
+/* Refuses a name that occurred before, in any case. */
 static bt_status check_once(const scan *s, const bt_ini_entry *entry)
 {
     for (int64_t i = 0; i < s->entries->count; i++) {
@@ -153,7 +154,7 @@ static bt_status value_line(scan *s, char *text)
     return add(s, text, value);
 }
 
-/* What iniparser does to a line as a whole, comments included. `text`: without blanks at its ends. */
+/* Refuses what iniparser changes in a line as a whole, comments included. `text` has no blanks at its ends. */
 static bt_status check_line(const scan *s, const char *text, size_t length)
 {
     if (length > BT_INI_LINE)

@@ -1,4 +1,4 @@
-/* engine/config/ini_write.c: names and values as an INI file can hold them. */
+/* engine/config/ini_write.c: names and values in a form that an INI file can hold. */
 #include "engine/config/ini_inside.h"
 
 #include <ctype.h>
@@ -20,8 +20,8 @@ bool bt_ini_name(const char *name, bool dot)
 
 bool bt_ini_same(const char *name, const char *other) { return strcasecmp(name, other) == 0; }
 
-/* The quotes that a value needs: "", one of them, or NULL where none will do. In "..." a \ could be taken for the
- * beginning of \" or \\, which are refused. */
+/* The quotes that a value needs: "", a quote character, or NULL if none works. In "..." a \ could be read as the
+ * beginning of \" or \\, so those are refused. */
 static const char *quotes(const char *value)
 {
     size_t length = strlen(value);

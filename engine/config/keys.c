@@ -7,7 +7,7 @@
 #include <stddef.h>
 #include <string.h>
 
-#define MANY      1e15 /* a count without an upper end; exact in a double */
+#define MANY      1e15 /* a count without an upper bound; exact in a double */
 #define HUGE_REAL 1e300
 
 #define ENGINE(field)     .section = BT_SECTION_ENGINE, .offset = offsetof(bt_engine_settings, field)
@@ -232,7 +232,7 @@ const bt_key bt_keys[] = {
              "cross-entropy. auto: 2 to 64 pieces if the whole product takes more than an eighth of the bytes of the "
              "level's other forward values. A piece then takes no more than those do, if 64 pieces are enough"},
 
-    /* ---- a problem: first values of its parameters and buffers ---- */
+    /* ---- a problem: initial values of its parameters and buffers ---- */
     {"weights", PROBLEM(weights), TEXT,
      .help = "safetensors file with initial values; looked for in the working folder and beside the INI file"},
     {"weights_names", PROBLEM(weights_names), LIST,
@@ -330,7 +330,7 @@ const bt_key *bt_key_find(bt_section_kind section, const char *name)
     return NULL;
 }
 
-/* Hyperparameters have no row. */
+/* Hyperparameters have no row in the table. */
 static const bt_key techniques[] = {
     {"itd_spacing", .ablate = "sqrt", .exact = true, .instead = "itd_states", .planned = "auto",
      .saves = SAVES(BT_TRAJECTORY)},

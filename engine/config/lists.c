@@ -1,4 +1,4 @@
-/* engine/config/lists.c: lists by commas that are too long for one line of an INI file: u2l, u2l_2, u2l_3, ... */
+/* engine/config/lists.c: comma-separated lists that are too long for one line of an INI file: u2l, u2l_2, u2l_3, ... */
 #include "engine/config/config_inside.h"
 #include "engine/config/ini.h"
 
@@ -25,7 +25,7 @@ static bool is_list(const char *section, const char *name, size_t length)
     return false;
 }
 
-/* The number after `key`'s last _, from 2 to 9999, as it is usually written; 0: there is none. */
+/* The number after `key`'s last _, from 2 to 9999 without leading zeros; 0: none. */
 static int64_t number_of(const char *key)
 {
     const char *end = strrchr(key, '_');
@@ -46,7 +46,7 @@ int64_t bt_config_list_part(const char *section, const char *key, size_t *name)
 bt_status bt_config_continue(bt_config *config, bt_config_line *first, int64_t part, const char *value,
                              const bt_config_line *written)
 {
-    if (first && !first->from_file) /* a setting that wins over the file, over all lines of the list */
+    if (first && !first->from_file) /* a setting overrides the file, with all lines of the list */
         return BT_OK;
     if (!first || first->parts != part - 1)
         return bt_fail(
@@ -62,9 +62,9 @@ bt_status bt_config_continue(bt_config *config, bt_config_line *first, int64_t p
 
 /* ---- written ---- */
 
-enum { PIECE = 900 }; /* characters of a list on one line, at most, where commas allow */
+enum { PIECE = 900 }; /* characters of a list per line, at most, if commas permit */
 
-/* Characters of the list that the next line takes, and in *step how many it takes from the list. */
+/* Returns how many characters of the list go on the next line; *step: how many of the list that uses up. */
 static size_t piece(const char *list, size_t *step)
 {
     size_t length = strcspn(list, ","), longer;
@@ -74,7 +74,7 @@ static size_t piece(const char *list, size_t *step)
     return length;
 }
 
-/* One line, or those of a list; calls `fn` for each. */
+/* Calls `fn` for the one line, or for each line of a list. */
 typedef bool line_fn(void *user, const char *key, const char *value);
 
 static bool each_line(const char *section, const char *key, const char *value, line_fn *fn, void *user)

@@ -1,11 +1,11 @@
-/* engine/config/memory.c: the values of memory keys: bytes, and what is computed again. */
+/* engine/config/memory.c: the values of memory keys: bytes, and what to recompute. */
 #include "engine/config/keys.h"
 
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-/* Digits, perhaps with a point among them; *end: what stands behind. */
+/* Digits, optionally with a point; *end: what follows them. */
 static bool read_decimal(const char *text, double *number, const char **end)
 {
     char *stop;

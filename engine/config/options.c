@@ -1,4 +1,4 @@
-/* engine/config/options.c: the keys that a problem's own code asks for, and the end of the configuration. */
+/* engine/config/options.c: the keys that a problem's own code asks for, and the final check of the configuration. */
 #include "engine/config/config_inside.h"
 #include "engine/config/ini.h"
 
@@ -15,7 +15,7 @@ static bt_config_option *find_option(const bt_config *config, const char *sectio
 
 static bool same_text(const char *a, const char *b) { return a && b ? strcmp(a, b) == 0 : a == b; }
 
-/* The same key may be asked for in several places, but must mean the same there, for it is one setting. */
+/* Several places may ask for the same key, but it must mean the same everywhere, because it is one setting. */
 static bt_status check_same(const bt_config_option *option, const bt_key *key)
 {
     if (option->key.kind != key->kind)
@@ -62,7 +62,7 @@ static bt_config_option *add_option(bt_config *config, const char *section, cons
     return &config->options[config->option_count++];
 }
 
-/* A key that the file cannot have been checked for, and that no checkpoint would know. */
+/* A key that was unknown when the file was checked, and that no checkpoint records. */
 static bt_status too_late(const char *section, const bt_key *key)
 {
     return bt_fail(BT_ERROR_ARGUMENT,
@@ -71,7 +71,7 @@ static bt_status too_late(const char *section, const bt_key *key)
                    section, key->name);
 }
 
-/* A default is written to a run's config.ini as any other value. */
+/* A default is written to a run's config.ini like any other value. */
 static bt_status check_default(const char *section, const bt_key *key)
 {
     if (key->value && !*key->value)
@@ -85,7 +85,7 @@ static bt_status check_default(const char *section, const bt_key *key)
     return s;
 }
 
-/* field: the default before, the setting afterwards; unchanged on failure. */
+/* field: in: the default; out: the setting. Unchanged on failure. */
 static bt_status ask(bt_config *config, const char *section, bt_key *key, void *field)
 {
     if (!config || !section || !key->name || !field)

@@ -1,4 +1,4 @@
-/* engine/config/reference.c: what the table says about the keys, in each of the forms of bt_document. */
+/* engine/config/reference.c: the description of the keys from the table, in each of the forms of bt_document. */
 #include "engine/config/config_inside.h"
 #include "engine/config/roff.h"
 
@@ -8,7 +8,7 @@
 typedef struct reference_row {
     const char *section;                        /* "engine", "*", "*.*" */
     const char *name, *expected, *value, *help; /* value: the default; NULL: none */
-    const char *words;                          /* "min | max" where the value is one of them; "" */
+    const char *words;                          /* "min | max" if the value is one of several words; else "" */
 } reference_row;
 
 typedef struct reference_form {
@@ -50,7 +50,7 @@ static void markdown_heading(FILE *file, const char *section, const char *title,
             about);
 }
 
-/* Text between backquotes, as it stands in a cell of a table: | would end the cell. */
+/* Text between backquotes for a table cell: | would end the cell. */
 static void markdown_cell(FILE *file, const char *text)
 {
     for (const char *c = text; *c; c++)
@@ -110,7 +110,7 @@ void bt_config_write_words(const char *words, FILE *file)
         if (*c != '|')
             fputc(*c, file);
         else
-            c++; /* a blank stands on each side of it */
+            c++; /* there is a blank on each side of it */
 }
 
 static void list_row(FILE *file, const reference_row *row)
@@ -127,7 +127,7 @@ static const reference_form forms[] = {
     [BT_DOCUMENT_LIST] = {text_begin, list_heading, list_row},
 };
 
-/* ---- what is in it ---- */
+/* ---- rows ---- */
 
 typedef struct row_writer {
     const bt_config *config;
@@ -142,7 +142,7 @@ static const char *const section_names[] = {
     [BT_SECTION_GROUP] = "*.*",
 };
 
-/* What a key takes: the words, if it is one of some; for names those that are known. */
+/* The expected value of a key: the words, if it is one of several; for names, the known names. */
 static void add_expected(const row_writer *w, const bt_key *key, bt_text *expected, bt_text *words)
 {
     bool methods = key->kind == BT_KEY_METHOD, names = methods || key->kind == BT_KEY_OPTIMIZER;
@@ -258,6 +258,6 @@ bt_status bt_config_document(const bt_config *config, bt_document form, FILE *fi
     write_rows(&w, BT_SECTION_GROUP);
     write_methods(&w);
     write_optimizers(&w);
-    BT_TRY(bt_error_status()); /* a text that had no memory */
+    BT_TRY(bt_error_status()); /* a text that ran out of memory */
     return fflush(file) == 0 && !ferror(file) ? BT_OK : bt_fail(BT_ERROR_FILE, "the keys cannot be written");
 }

@@ -39,7 +39,7 @@ bt_key bt_config_method_key(const bt_method_def *method, int hyper, char *name)
     return hyper_key(def, name, counts ? BT_HYPER_WHOLE : def->kind);
 }
 
-/* Hyperparameters are doubles, whatever their key takes. `fallback` where the key is not set. */
+/* Hyperparameters are doubles, whatever type their key has. `fallback` is used if the key is not set. */
 static bt_status read_hyper(bt_config *config, const char *section, const bt_key *key, double fallback, double *value,
                             bool *own)
 {
@@ -58,7 +58,7 @@ static bt_status read_hyper(bt_config *config, const char *section, const bt_key
         BT_TRY(bt_key_parse(key, where, line->value, &whole));
         *value = (double)whole;
         return BT_OK;
-    case BT_KEY_BOOL: /* a switch; also written as the number that it is */
+    case BT_KEY_BOOL: /* a switch; its number is accepted, too */
         truth = strcmp(line->value, "1") == 0;
         if (!truth && strcmp(line->value, "0") != 0)
             BT_TRY(bt_key_parse(key, where, line->value, &truth));
@@ -73,7 +73,7 @@ static bt_status read_hyper(bt_config *config, const char *section, const bt_key
 
 static const char *usual_text(bt_config *config, const char *section, const bt_key *key, const char **where);
 
-/* The text that holds for a key: its line, the key that it follows, or its default; NULL: not set. */
+/* The value text of a key: from its line, from the key that it follows, or its default; NULL: not set. */
 static const char *value_text(bt_config *config, const char *section, const bt_key *key, const char **where)
 {
     bt_config_line *line = bt_config_find(config, section, key->name);
@@ -84,7 +84,7 @@ static const char *value_text(bt_config *config, const char *section, const bt_k
     return line->value;
 }
 
-/* The text that holds where the key has no line. */
+/* The value text of a key without a line. */
 static const char *usual_text(bt_config *config, const char *section, const bt_key *key, const char **where)
 {
     *where = key->name;
@@ -97,7 +97,7 @@ static const char *usual_text(bt_config *config, const char *section, const bt_k
     return like ? value_text(config, other ? "engine" : section, like, where) : NULL;
 }
 
-/* A name that is none of `words`: the message of a choice. */
+/* Refuses a name that is not one of `words`, with the message of a choice. */
 static bt_status no_such_name(const bt_key *key, const char *where, const char *text, const bt_text *words)
 {
     bt_key choice = *key;
@@ -150,7 +150,7 @@ static bt_status resolve_row(bt_config *config, const char *section, const bt_ke
     return bt_key_parse(key, where, text, field);
 }
 
-/* The value of a row that is no name, in the one form that bt_key_print gives it. */
+/* Prints the value of a key that is not a name in the canonical form of bt_key_print. */
 static bool canonical(const bt_key *key, const char *where, const char *text, bt_text *printed)
 {
     union {
@@ -216,7 +216,7 @@ const bt_engine_settings *bt_config_engine(bt_config *config)
         bt_config_check_used(config, BT_SECTION_ENGINE, "engine") != BT_OK)
         return NULL;
     char folder[PATH_MAX];
-    settings.folder_here = NULL; /* it has been used, and is another one wherever this is printed to */
+    settings.folder_here = NULL; /* already applied; it would be different wherever this is printed */
     if (!settings.folder && realpath(config->folder, folder) &&
         (bt_ini_check_value("[engine] folder, the INI file's unless it is set", "folder", folder) != BT_OK ||
          !(settings.folder = bt_region_copy(config->region, folder, strlen(folder) + 1))))
@@ -226,7 +226,7 @@ const bt_engine_settings *bt_config_engine(bt_config *config)
     return &config->engine;
 }
 
-/* Which problems take part: those that engine.levels names. */
+/* Activates the problems that engine.levels names. */
 static bt_status resolve_levels(bt_config *config)
 {
     const char *rest = config->engine.levels, *word;
@@ -284,7 +284,7 @@ static bt_status resolve_scheduler(bt_config *config, bt_problem_settings *probl
     memcpy(scheduler->milestones, problem->milestones.items, sizeof scheduler->milestones);
     scheduler->milestone_count = problem->milestones.count;
     bool first = bt_error_status() == BT_OK;
-    bt_scheduler complete = *scheduler; /* a t_max that is not set comes once the dependencies are known */
+    bt_scheduler complete = *scheduler; /* an unset t_max is filled in once the dependencies are known */
     complete.t_max = scheduler->t_max ? scheduler->t_max : 1;
     bt_status s = bt_scheduler_check(&complete);
     if (s != BT_OK && first)
@@ -332,7 +332,7 @@ static bt_status resolve_groups(bt_config *config, bt_problem_settings *problem)
     return BT_OK;
 }
 
-/* The keys of all methods are read, so that a change of `type` needs no other change; the chosen one's are kept. */
+/* Reads the keys of all methods, so that changing `type` needs no other change; keeps those of the chosen one. */
 static bt_status resolve_methods(bt_config *config, bt_problem_settings *problem)
 {
     for (int64_t m = 0; m < config->method_count; m++) {
@@ -350,7 +350,7 @@ static bt_status resolve_methods(bt_config *config, bt_problem_settings *problem
     return BT_OK;
 }
 
-/* A method may have another product as its default. */
+/* A method may have a different default product. */
 static bt_status resolve_product(bt_config *config, bt_problem_settings *problem)
 {
     const char *own = problem->method->product;

@@ -1,4 +1,4 @@
-/* engine/config/roff.c: text in pages of the manual. */
+/* engine/config/roff.c: text in manual pages. */
 #include "engine/config/roff.h"
 
 #include "base/version.h"
@@ -12,7 +12,7 @@ void bt_roff_begin(FILE *file, const char *title, int section)
 
 void bt_roff(FILE *file, const char *text)
 {
-    bool bold = false, begins = true; /* a line */
+    bool bold = false, begins = true; /* begins: at the start of a line */
     for (const char *c = text; *c; c++) {
         if (begins && (*c == '.' || *c == '\''))
             fputs("\\&", file);

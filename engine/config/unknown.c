@@ -1,4 +1,4 @@
-/* engine/config/unknown.c: keys that nobody has asked for, and what was probably meant. */
+/* engine/config/unknown.c: keys that are not used, and what was probably meant. */
 #include "engine/config/config_inside.h"
 #include "engine/config/ini.h"
 
@@ -72,7 +72,7 @@ static bool add_section(names *list, bt_config *config, bt_section_kind kind, co
     return good;
 }
 
-/* "lr" is short for "learning_rate": the same first letter, and all letters in the same order. */
+/* Whether "lr" is short for "learning_rate": the same first letter, and all letters in the same order. */
 static bool is_short_for(const char *name, const char *word)
 {
     if (tolower((unsigned char)*name) != tolower((unsigned char)*word))
@@ -103,7 +103,7 @@ static const char *other_optimizer(const bt_config *config, const char *key, con
     return NULL;
 }
 
-/* Where a key of the table would be right: "[engine]". */
+/* Where this key of the table belongs: "[engine]". */
 static const char *other_place(const bt_config *config, const char *key, bt_section_kind here)
 {
     static const char *const places[] = {

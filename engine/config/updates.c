@@ -1,4 +1,4 @@
-/* engine/config/updates.c: how many updates a level makes in a run, for defaults that count them. */
+/* engine/config/updates.c: the number of updates of a level in a run, for defaults that depend on it. */
 #include "engine/config/config_inside.h"
 
 typedef struct counting {
@@ -8,15 +8,15 @@ typedef struct counting {
     int64_t *made; /* by place; -1: not known yet */
 } counting;
 
-/* How often a level that makes so many updates comes to the end of an inner loop, once it is warm. */
+/* How often a level with that many updates completes an inner loop after its warm-up. */
 static int64_t calls_of(const bt_problem_settings *lower, int64_t updates)
 {
     int64_t cold = lower->warmup_steps < updates ? lower->warmup_steps : updates;
     return updates / lower->unroll_steps - cold / lower->unroll_steps;
 }
 
-/* An upper level steps when all of its lower ones have come so far: as often as the rarest of them. Where several of
- * them begin or end at different times it is fewer by those. */
+/* An upper level steps when all of its lower levels are ready: as often as the rarest of them. If these start or end at
+ * different times, the true number is lower by the difference. */
 static int64_t updates_of(const counting *c, int place)
 {
     if (c->made[place] >= 0)
@@ -31,7 +31,7 @@ static int64_t updates_of(const counting *c, int place)
     return c->made[place] = calls / c->config->problems[place]->meta_batch;
 }
 
-/* roll_back: of the loop that came before an upper update, one update stays. */
+/* With roll_back, each upper update leaves only one update of the loop before it. */
 static int64_t lasting(const counting *c, int place)
 {
     int64_t updates = updates_of(c, place), returns = 0;

@@ -1,4 +1,4 @@
-/* engine/config/values.c: between the text of a setting and the field that it is for. */
+/* engine/config/values.c: converts between the text of a setting and its field. */
 #include "engine/config/keys.h"
 
 #include <errno.h>
@@ -10,7 +10,7 @@
 
 #define NO_END_INT  1e15
 #define NO_END_REAL 1e300
-#define MOST_INT    9007199254740992.0 /* of whole numbers that are doubles */
+#define MOST_INT    9007199254740992.0 /* for integers stored as doubles */
 
 _Static_assert(sizeof(bt_scheduler_kind) == sizeof(int), "a choice is written as an int");
 
@@ -19,7 +19,7 @@ bool bt_word_is(const char *word, size_t length, const char *text)
     return strlen(text) == length && memcmp(word, text, length) == 0;
 }
 
-/* The place of `text` in a list of words, -1 if it is not there. */
+/* The index of `text` in a list of words; -1 if it is not there. */
 static int word_index(const char *words, const char *text)
 {
     size_t length;
@@ -160,7 +160,7 @@ static bool read_value(const bt_key *key, const char *text, void *field)
     return good;
 }
 
-/* A number that is too large is told the end that is not worth saying otherwise. */
+/* Names the upper bound of a number that is too large, if the bound is so large that the description leaves it out. */
 static void add_unsaid_end(const bt_key *key, const char *text, bt_text *expected)
 {
     const bool whole = key->kind == BT_KEY_INT || key->kind == BT_KEY_SIZE || key->kind == BT_KEY_INTS;
@@ -285,7 +285,7 @@ bool bt_key_print(const bt_key *key, const void *field, bt_text *text)
     return false;
 }
 
-/* Ends beyond these are no ends: "at least 1" instead of "from 1 to 1e+15". */
+/* Bounds beyond these are left out: "at least 1" instead of "from 1 to 1e+15". */
 
 static void add_end(double value, bool whole, bt_text *text)
 {

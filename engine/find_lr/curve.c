@@ -1,4 +1,5 @@
-/* engine/find_lr/curve.c: losses over learning rates: smoothed, as long as that is of use, and what they suggest. */
+/* engine/find_lr/curve.c: losses over learning rates: smoothed, cut off where they are of no use, and what they
+ * suggest. */
 #include "engine/config/keys.h"
 #include "engine/find_lr/find_lr_inside.h"
 
@@ -8,7 +9,7 @@
 
 #define RANGE "1e-7:10:100"
 #define KEEP  0.98 /* share of the running mean that each step keeps */
-#define TIMES 4    /* the minimum: a smoothed loss above that ends the test */
+#define TIMES 4    /* a smoothed loss above this multiple of the minimum ends the test */
 
 /* ---- the range ---- */
 
@@ -52,7 +53,7 @@ double bt_lr_rate(const bt_lr_curve *curve, int64_t step)
 
 /* ---- the losses ---- */
 
-/* A loss that can be negative is compared with how far it has come down. */
+/* A loss that can be negative is compared with its decrease so far. */
 double bt_lr_limit(const bt_lr_curve *curve)
 {
     const double least = curve->least;
@@ -75,7 +76,7 @@ bool bt_lr_add(bt_lr_curve *curve, double loss)
     return curve->end == BT_LR_ALL && curve->count < curve->steps;
 }
 
-/* The first tenth of the steps sees a mean of few losses; the last twentieth of those that were made, how it ends. */
+/* Skips the first tenth of the steps, where the mean covers few losses, and the last twentieth of those taken. */
 const bt_lr_point *bt_lr_suggest(const bt_lr_curve *curve)
 {
     const int64_t skipped = curve->count / 20 > 1 ? curve->count / 20 : 1;

@@ -7,9 +7,9 @@
 #include <math.h>
 #include <stdio.h>
 
-enum { ROWS = 25, BAR = 40 }; /* of the printed curve, at most: rows; characters of a bar */
+enum { ROWS = 25, BAR = 40 }; /* of the printed curve, at most: rows; characters per bar */
 
-/* Losses above this are cut: what the curve has come down by, and half as much. */
+/* Losses above this are cut: the initial loss plus half of the decrease. */
 static double top_of(const bt_lr_curve *curve)
 {
     const double first = curve->points[0].smooth, fallen = first - curve->least;
@@ -46,7 +46,7 @@ static void add_points(const bt_lr_curve *curve, bt_text *text)
     bt_sheet_free(sheet);
 }
 
-/* As it is printed, and to be written into the file. */
+/* As printed, and as to be written into the file. */
 static const char *round_rate(const bt_lr_point *point, char words[32])
 {
     snprintf(words, 32, "%.3g", point->rate);

@@ -1,4 +1,4 @@
-/* engine/find_lr/sweep.c: the steps of a range test, each with its rate. */
+/* engine/find_lr/sweep.c: the steps of a range test, each with its own rate. */
 #include "engine/find_lr/find_lr_inside.h"
 #include "engine/level/rates.h"
 #include "engine/output/ticker.h"
@@ -18,7 +18,7 @@ typedef struct sweep {
 
 /* ---- the rate ---- */
 
-/* A plateau's factor on the rates of all groups is the host's to set, and what goes back through steps records it. */
+/* The host can set a plateau's factor on the rates of all groups, and solvers that go back through steps record it. */
 static bt_status ask_for_factor(sweep *s)
 {
     static const char *const settings[][2] = {
@@ -59,7 +59,7 @@ static void set_rate(const sweep *s, double rate)
         bt_number_set(s->context, optimizer->groups[g].scale, rate / configured);
 }
 
-/* What the last step has used, which a problem's `schedule` may have set. */
+/* Checks the rate that the last step used, because a problem's `schedule` may have set it. */
 static bt_status check_rate(const sweep *s, double rate)
 {
     const bt_problem *problem = s->problem;
@@ -67,7 +67,7 @@ static bt_status check_rate(const sweep *s, double rate)
     const int lr = bt_rates_index(problem);
     for (int g = 0; g < problem->optimizer->group_count; g++) {
         const bt_optimizer_group *group = &problem->optimizer->groups[g];
-        if (!problem->rate_names[g]) /* nothing of it is trained */
+        if (!problem->rate_names[g]) /* it has no trained parameters */
             continue;
         const double due = group->values[lr] * group->lr_factor * (rate / configured[lr]);
         const double used = bt_number_get(s->context, group->rate);
@@ -80,7 +80,7 @@ static bt_status check_rate(const sweep *s, double rate)
 
 /* ---- steps ---- */
 
-/* Of the step that was made: the mean of its micro-batches. */
+/* The loss of the step: the mean over its micro-batches. */
 static bt_status take_loss(const sweep *s, double *loss)
 {
     const bt_metric_row *row = bt_metric_find(s->context, s->problem, "loss", false);
@@ -114,7 +114,7 @@ static bt_status run(sweep *s)
     return status;
 }
 
-/* ---- what is left ---- */
+/* ---- output ---- */
 
 static bt_status write_files(const sweep *s)
 {
@@ -163,7 +163,7 @@ static bt_status find(sweep *s)
     s->values = bt_run_room(s->context);
     if (!s->values)
         return BT_ERROR_MEMORY;
-    BT_TRY(bt_output_check(s->how->folder)); /* made once there is something for it */
+    BT_TRY(bt_output_check(s->how->folder)); /* the folder is created once there is something to write */
     bt_stage_enter(s->context, BT_STAGE_RUN);
     bt_instance_fill(s->context->instance);
     bt_status status = run(s);

@@ -1,11 +1,11 @@
-/* engine/grid/asked.c: which runs are asked for. */
+/* engine/grid/asked.c: which runs are requested. */
 #include "engine/config/ini.h"
 #include "engine/grid/grid_inside.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-#define MOST_SEED 1000000000000000 /* as the key has it */
+#define MOST_SEED 1000000000000000 /* as for the key */
 
 json_t *bt_grid_asked(void) { return json_pack("{s:{}, s:{}, s:[]}", "settings", "vary", "seeds"); }
 
@@ -24,7 +24,7 @@ static bool has(const json_t *list, const json_t *value)
 
 /* ---- values ---- */
 
-/* The end of the value that begins here: a | that is not written \|. */
+/* The end of the value that begins here: the next | that is not written as \|. */
 static const char *end_of(const char *text)
 {
     for (; *text && *text != '|'; text++)
@@ -33,7 +33,7 @@ static const char *end_of(const char *text)
     return text;
 }
 
-/* Without the blanks around it, where there are others, and with | for \|. */
+/* The value, with \| as |, and without surrounding blanks unless it is alone. */
 static json_t *value_of(const char *text, const char *end, bool alone)
 {
     bt_text plain = {0};
@@ -155,12 +155,12 @@ bt_status bt_grid_ask_seeds(json_t *asked, const char *text)
 
 /* ---- keys ---- */
 
-/* As it is called in the object: upper and lower case do not matter. */
+/* The object's spelling of the key; case does not matter. */
 static const char *same_key(const json_t *object, const char *key)
 {
     const char *name;
     json_t *value, *all;
-    memcpy(&all, &object, sizeof all); /* which the macro does not write to */
+    memcpy(&all, &object, sizeof all); /* the macro does not write to it */
     json_object_foreach(all, name, value)
     {
         if (bt_ini_same(name, key))
@@ -202,7 +202,7 @@ bt_status bt_grid_ask_each(json_t *asked, const char *key, json_t *values)
     return status;
 }
 
-/* ---- what a folder has, and what is asked for besides ---- */
+/* ---- what a folder has, combined with what is requested ---- */
 
 static bt_status add_all(json_t *list, const json_t *more)
 {

@@ -1,4 +1,4 @@
-/* engine/grid/begin.c: what is to be run, and where: a new request, or what a folder has and what is added. */
+/* engine/grid/begin.c: what to run, and where: a new request, or the runs of a folder plus added ones. */
 #include "engine/config/config.h"
 #include "engine/grid/grid_inside.h"
 #include "engine/output/left.h"
@@ -31,7 +31,7 @@ static bool is_list_of(json_t *list, json_type type)
     return json_is_array(list);
 }
 
-/* Nobody else writes it, but it is a file that anybody can change. */
+/* Only we write this file, but anybody can change it. */
 static bool is_grid(const json_t *all)
 {
     json_t *vary = json_object_get(all, "vary"), *runs = json_object_get(all, "runs"), *values;
@@ -74,7 +74,7 @@ static bt_status find_file(const bt_grid *grid, bt_grid_begun *b)
                          0);
 }
 
-/* What [engine] says, as far as it can be known here. */
+/* The settings of [engine], as far as they are known here. */
 static bt_status read_settings(const bt_grid_begun *b, bt_config *config)
 {
     json_t *value;

@@ -1,4 +1,4 @@
-/* engine/grid/follow.c: what a run prints while it goes on. */
+/* engine/grid/follow.c: follows the output of a run. */
 #include "engine/grid/grid_inside.h"
 
 #include <fcntl.h>

@@ -1,4 +1,4 @@
-/* engine/grid/grid.c: the runs, one after the other or several at once. */
+/* engine/grid/grid.c: runs everything, one after the other or several at once. */
 #include "engine/grid/grid_inside.h"
 #include "engine/process/process.h"
 
@@ -7,20 +7,20 @@
 
 typedef struct gridding {
     const bt_grid *grid;
-    json_t *all, *runs;    /* what grid.json has; its runs */
+    json_t *all, *runs;    /* the content of grid.json; its runs */
     const char *file;      /* the INI file; NULL: none */
-    bt_output *output;     /* the folder; NULL: of a plan */
-    int64_t jobs, threads; /* at once; of each, 0: as configured */
-    size_t next, ended;    /* the run that comes next; those that have ended, or are not to be run */
-    bool set_up;           /* one has got through its set-up */
+    bt_output *output;     /* the folder; NULL: only a plan */
+    int64_t jobs, threads; /* runs at once; threads of each, 0: as configured */
+    size_t next, ended;    /* the index of the next run; runs that have ended or are not to be run */
+    bool set_up;           /* some run has completed its set-up */
     bool stopping;
-    json_t *warnings; /* that have been said */
+    json_t *warnings; /* those already printed */
     bt_ticker ticker;
     struct slot *slots;
-    bt_process **processes; /* of the slots */
+    bt_process **processes; /* one for each slot */
 } gridding;
 
-typedef struct slot { /* a run that goes on */
+typedef struct slot { /* a run in progress */
     gridding *g;
     bt_process process;
     bt_grid_job job;
@@ -47,7 +47,7 @@ static int64_t count_of(const gridding *g, const char *state)
     return count;
 }
 
-/* ---- what is left ---- */
+/* ---- output ---- */
 
 static bt_status write_text(const gridding *g, const char *name, const bt_text *text)
 {
@@ -58,7 +58,7 @@ static bt_status write_text(const gridding *g, const char *name, const bt_text *
 static bt_status write_files(const gridding *g)
 {
     bt_text table = {0}, picture = {0};
-    if (!g->output || (g->grid->resume && !g->set_up)) /* what is asked for besides may be refused */
+    if (!g->output || (g->grid->resume && !g->set_up)) /* an added request may still be refused */
         return BT_OK;
     BT_TRY(bt_grid_rows(g->all));
     bt_status status = bt_json_write(g->output->path, BT_OUTPUT_GRID, g->all, JSON_INDENT(2));
@@ -93,7 +93,7 @@ static bt_status print(const gridding *g)
 
 /* ---- progress ---- */
 
-/* Of one run its whole line of metrics; of several at once how far they are: "step 10/6000". */
+/* For one run its whole line of metrics; for several the progress of each: "step 10/6000". */
 static void add_state(bt_text *line, const slot *s, bool whole)
 {
     const char *last = bt_text_get(&s->follow.last), *end = strstr(last, "  ");
@@ -116,7 +116,7 @@ static void show(gridding *g)
     bt_text_free(&line);
 }
 
-/* The same warning of another run is not said again. */
+/* Prints each warning only for the first run that gives it. */
 static void hear_warning(void *user, const char *warning)
 {
     slot *s = user;
@@ -177,7 +177,7 @@ static bt_status start(slot *s, json_t *run)
     s->begun = bt_seconds();
     if (g->output)
         BT_TRY(open_folder(s));
-    json_object_del(run, "failed"); /* what it was before */
+    json_object_del(run, "failed"); /* left from an earlier attempt */
     json_object_del(run, "metrics");
     BT_TRY(set_state(run, "running"));
     s->job = (bt_grid_job){
@@ -186,7 +186,7 @@ static bt_status start(slot *s, json_t *run)
     return bt_process_start(&s->process);
 }
 
-/* Nothing of a grid whose first run cannot be set up stays. */
+/* If the first run cannot be set up, removes everything. */
 static void remove_all(const gridding *g)
 {
     if (g->grid->resume || !g->output)
@@ -218,7 +218,7 @@ static bt_status note_failure(const gridding *g, const slot *s)
     return set_state(s->run, "failed");
 }
 
-/* A run has said that it has come to its end. */
+/* A run has reported that it has reached its end. */
 static bt_status take_end(const gridding *g, json_t *run)
 {
     bool ended = true;
@@ -319,7 +319,7 @@ static bt_status open_slots(gridding *g)
     return out_of_memory(g->slots && g->processes && g->warnings);
 }
 
-/* Of those that have run before, and are finished. */
+/* Counts the runs that finished earlier. */
 static bt_status see_finished(gridding *g)
 {
     for (size_t i = 0; i < json_array_size(g->runs); i++) {
@@ -366,7 +366,7 @@ static bt_status grid_run(gridding *g)
     if (g->output)
         say_begin(g);
     g->set_up = g->ended == json_array_size(g->runs);
-    BT_TRY(write_files(g)); /* to go on with, however this process ends */
+    BT_TRY(write_files(g)); /* so that it can be continued, however this process ends */
     bt_status status = run_all(g);
     if (status != BT_OK && status != BT_ERROR_INTERRUPTED)
         return status;
@@ -378,8 +378,8 @@ static bt_status grid_run(gridding *g)
     return bt_fail(status, "interrupted");
 }
 
-/* As many at once as was asked for, and no more than there are to run; together they have as many threads as there are
- * cores, where nothing else is configured. */
+/* Runs as many at once as requested, but no more than are left. Unless configured otherwise, together they have as many
+ * threads as there are cores. */
 static void share_cores(gridding *g, int64_t configured)
 {
     const int64_t cores = bt_cores(), left = (int64_t)(json_array_size(g->runs) - g->ended);

@@ -1,4 +1,4 @@
-/* engine/grid/picture.c: what has come out, as a dot for each run, with mean and deviation. */
+/* engine/grid/picture.c: a picture of the results: a dot for each run, with mean and deviation. */
 #include "engine/grid/grid_inside.h"
 #include "engine/output/svg.h"
 
@@ -12,7 +12,7 @@ typedef struct painting {
     bool failed;
 } painting;
 
-/* A place in the region for so many things; NULL, and it has failed. */
+/* Room in the region for `count` items; NULL: failed. */
 static void *room(painting *p, size_t count, size_t size)
 {
     size_t bytes;

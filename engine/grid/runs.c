@@ -1,4 +1,4 @@
-/* engine/grid/runs.c: each run: its name, its settings, a fingerprint of all that it depends on. */
+/* engine/grid/runs.c: each run: its name, its settings, and a fingerprint of everything it depends on. */
 #include "engine/grid/grid_inside.h"
 #include "engine/output/left.h"
 
@@ -6,12 +6,12 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { NAME = 180 }; /* characters of a folder's name; a file system takes 255 */
+enum { NAME = 180 }; /* characters of a folder's name; file systems allow 255 */
 
 typedef struct listing {
-    const json_t *asked; /* the object that has "settings", "vary", "seeds" */
-    json_t *old, *runs;  /* by name; in their order */
-    uint64_t hash;       /* of the file, and of the settings that all have */
+    const json_t *asked; /* the object with "settings", "vary", "seeds" */
+    json_t *old, *runs;  /* by name; in order */
+    uint64_t hash;       /* of the file and of the common settings */
     bool combinations;
 } listing;
 
@@ -21,7 +21,7 @@ void bt_grid_label(const json_t *settings, bt_text *text)
 {
     const char *key;
     json_t *value, *all;
-    memcpy(&all, &settings, sizeof all); /* which the macro does not write to */
+    memcpy(&all, &settings, sizeof all); /* the macro does not write to it */
     bool first = true;
     json_object_foreach(all, key, value)
     {
@@ -31,7 +31,7 @@ void bt_grid_label(const json_t *settings, bt_text *text)
     bt_text_add(text, "%s", first ? "as configured" : "");
 }
 
-/* Letters, digits and what no shell minds; other bytes as %XX. */
+/* Keeps letters, digits and characters that are safe in a shell; other bytes become %XX. */
 static void add_safe(bt_text *text, const char *words)
 {
     for (; *words; words++) {
@@ -42,7 +42,7 @@ static void add_safe(bt_text *text, const char *words)
     }
 }
 
-/* "model.lr=0.1,seed=3"; the end of one that is too long is its hash. */
+/* "model.lr=0.1,seed=3"; if it is too long, its end is replaced by a hash. */
 static void add_name(json_t *settings, const json_t *seed, bt_text *text)
 {
     const char *key;
@@ -63,7 +63,7 @@ static void add_name(json_t *settings, const json_t *seed, bt_text *text)
     bt_text_add(text, "-%016llx", (unsigned long long)hash);
 }
 
-/* ---- fingerprints: where a run lies and how many threads it has is all the same ---- */
+/* ---- fingerprints: the place and the number of threads of a run do not matter ---- */
 
 static uint64_t hash_settings(uint64_t hash, json_t *settings)
 {
@@ -104,7 +104,7 @@ static json_t *fingerprint(const listing *l, json_t *settings, const json_t *see
 
 /* ---- the list ---- */
 
-/* One of other settings than it had is not known to be finished. */
+/* If its settings have changed, the run does not count as finished. */
 static bt_status add_run(listing *l, json_t *settings, json_t *seed)
 {
     bt_text name = {0};
@@ -134,7 +134,7 @@ static bt_status add_combination(listing *l, json_t *settings)
     return BT_OK;
 }
 
-/* Every value of this key, and of those after it; the last varies first. */
+/* Combines every value of this key with those of the keys after it; the last key varies fastest. */
 static bt_status combine(listing *l, json_t *vary, void *at, json_t *settings)
 {
     if (!at)
@@ -190,7 +190,7 @@ bt_status bt_grid_list(json_t *all, const char *file, bool combinations)
     return status;
 }
 
-/* ---- what has come of one ---- */
+/* ---- the results of a run ---- */
 
 static bool ends_with(const char *text, const char *end)
 {
@@ -198,7 +198,7 @@ static bool ends_with(const char *text, const char *end)
     return length >= ending && strcmp(text + length - ending, end) == 0;
 }
 
-/* The last values, and the best one where a validation was judged. */
+/* The last values, and the best one if validations were compared. */
 static json_t *metrics_of(const json_t *summary)
 {
     json_t *metrics = json_object(), *value;
@@ -217,7 +217,7 @@ static json_t *metrics_of(const json_t *summary)
     return metrics;
 }
 
-/* Nothing is taken of a run that was interrupted. */
+/* An interrupted run contributes nothing. */
 static bt_status take_summary(json_t *run, const json_t *summary, bool *ended)
 {
     static const char *const kept[] = {"stopped", "steps", "seconds", "ms_per_step"};

@@ -1,4 +1,4 @@
-/* engine/grid/statistics.c: mean and deviation of what runs have come to. */
+/* engine/grid/statistics.c: mean and deviation of the results of runs. */
 #include "engine/grid/grid_inside.h"
 
 #include <math.h>
@@ -27,7 +27,7 @@ bool bt_grid_in_row(const json_t *run, const json_t *row)
 
 static bool is_finished(const json_t *run) { return strcmp(bt_json_read_text(run, "state"), "finished") == 0; }
 
-/* The deviation is that of a sample: over n - 1. */
+/* The sample deviation: over n - 1. */
 static json_t *spread_of(const double *values, int count)
 {
     double sum = 0, squares = 0, least = INFINITY, greatest = -INFINITY;
@@ -44,7 +44,7 @@ static json_t *spread_of(const double *values, int count)
                      "greatest", bt_json_number(greatest));
 }
 
-/* Of the values that are numbers. */
+/* Over the finite values. */
 static json_t *metric_of(const json_t *runs, const json_t *row, const char *name)
 {
     double values[BT_GRID_MOST];
@@ -91,7 +91,7 @@ bt_status bt_grid_rows(json_t *all)
     for (size_t i = 0; i < json_array_size(runs) && status == BT_OK; i++) {
         const json_t *run = json_array_get(runs, i);
         bt_text label = {0};
-        if (last && bt_grid_in_row(run, last)) /* runs of a row stand together */
+        if (last && bt_grid_in_row(run, last)) /* the runs of a row are adjacent */
             continue;
         bt_grid_label(json_object_get(run, "settings"), &label);
         json_t *row = json_pack("{s:s, s:O}", "row", bt_text_get(&label), "settings", json_object_get(run, "settings"));

@@ -1,4 +1,4 @@
-/* engine/grid/table.c: what has come out, as text and as Markdown. */
+/* engine/grid/table.c: the results, as text and as Markdown. */
 #include "engine/grid/grid_inside.h"
 #include "engine/output/sheet.h"
 
@@ -22,7 +22,7 @@ void bt_grid_why(const json_t *all, const json_t *row, bt_text *text)
 
 /* ---- numbers ---- */
 
-/* So many digits as the deviation gives a meaning to: two of its own. */
+/* Prints the digits that are meaningful given the deviation: two of its own. */
 static void add_number(bt_text *text, double value, double deviation)
 {
     const double size = fmax(fabs(value), deviation);
@@ -75,7 +75,7 @@ static void fill_cell(bt_text *text, const json_t *row, const char *name, bool e
         add_ends(text, spread);
     else
         add_spread(text, spread);
-    if (n < bt_json_read_number(row, "finished")) /* the others are no numbers */
+    if (n < bt_json_read_number(row, "finished")) /* the others are not finite */
         bt_text_add(text, " (of %.0f)", n);
 }
 

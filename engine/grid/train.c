@@ -1,4 +1,4 @@
-/* engine/grid/train.c: one run, in a process of its own: begun, or gone on with, as the command does it. */
+/* engine/grid/train.c: one run in a separate process: started or continued, as by the command. */
 #include "engine/grid/grid_inside.h"
 #include "engine/process/process.h"
 #include "engine/session/session.h"
@@ -52,7 +52,7 @@ static bt_status tell_plan(bt_engine *engine, FILE *tell)
                                            "persistent", (json_int_t)sizes.persistent));
 }
 
-/* A run that ended before its first checkpoint begins again. */
+/* A run that ended before its first checkpoint starts again. */
 static bt_status set_up(const bt_grid_job *job, bt_engine *engine)
 {
     const bt_output_content content = job->folder ? bt_output_holds(job->folder) : BT_OUTPUT_NOTHING;

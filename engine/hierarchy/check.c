@@ -1,4 +1,4 @@
-/* engine/hierarchy/check.c: what edges have to be to make a hierarchy. */
+/* engine/hierarchy/check.c: the requirements on the edges of a hierarchy. */
 #include "engine/hierarchy/hierarchy.h"
 
 #include <string.h>

@@ -1,4 +1,4 @@
-/* engine/hierarchy/hierarchy.c: the neighbours of each place, in lists one behind the other. */
+/* engine/hierarchy/hierarchy.c: the neighbours of each place, in consecutive lists. */
 #include "engine/hierarchy/hierarchy.h"
 
 #include <stdlib.h>
@@ -17,7 +17,7 @@ static bt_status list(bt_hierarchy *h, bt_direction direction, bt_sense sense, c
     int *next = h->next[direction][sense] = bt_alloc_array((size_t)edge_count, sizeof *next);
     if (!first || !next)
         return BT_ERROR_MEMORY;
-    for (int64_t i = 0; i < edge_count; i++) /* two places further on, for filling them moves each by one */
+    for (int64_t i = 0; i < edge_count; i++) /* offset by two, because filling moves each by one */
         if (edges[i].direction == direction)
             first[(sense == BT_ALONG ? edges[i].from : edges[i].to) + 2]++;
     for (size_t i = 2; i < count + 2; i++)
@@ -79,7 +79,7 @@ bool bt_hierarchy_has(const bt_hierarchy *h, bt_direction direction, int from, i
     return low < next.count && next.list[low] == to;
 }
 
-/* Step by step from `from` on. `queue` has room for all places; `reached_from`: by place; NULL: nobody asks. */
+/* Breadth-first from `from`. `queue` has room for all places; `reached_from`: by place; NULL: not wanted. */
 static void spread(const bt_hierarchy *h, bt_direction direction, bt_sense sense, int from, bool *seen, int *queue,
                    int *reached_from)
 {

@@ -1,9 +1,9 @@
-/* engine/hierarchy/order.c: what comes before what. */
+/* engine/hierarchy/order.c: the order of places. */
 #include "engine/hierarchy/hierarchy.h"
 
 #include <string.h>
 
-/* ---- the lowest of those that are free: a heap ---- */
+/* ---- a heap that gives the lowest free place ---- */
 
 static void push(int *heap, int count, int place)
 {
@@ -49,8 +49,8 @@ bt_places bt_hierarchy_order(const bt_hierarchy *h, bt_direction direction, bt_s
     return (bt_places){order, count};
 }
 
-/* Marks what can be reached against u2l from a marked place, within `below`: its loss does not enter the upper one's,
- * but its solution that of a place whose does. */
+/* Marks what a marked place can reach against u2l, within `below`: places that the upper loss does not read, but whose
+ * solution enters the loss of a marked place. */
 static void reach_back(const bt_hierarchy *h, const bool *below, bool *in)
 {
     int *waiting = h->room, count = 0;

@@ -1,11 +1,11 @@
-/* engine/level/callbacks.c: what a problem's callbacks may ask: peers, options, numbers that move. */
+/* engine/level/callbacks.c: what a problem's callbacks can ask for: peers, options, numbers that change. */
 #include "engine/level/level.h"
 
 #include <string.h>
 
 static bt_problem nobody = {.name = "(missing)", .missing = true};
 
-/* In a trace a mistake poisons, so that the first one is kept: that a peer is missing is explained already. */
+/* During a trace an error poisons, so that the first one is kept. A missing peer has already been reported. */
 bool bt_usable(const bt_problem *self, const char *function)
 {
     if (self && !self->missing)
@@ -71,7 +71,7 @@ uint64_t bt_seed(bt_problem *self)
     return bt_usable(self, "bt_seed") && self->context->settings ? (uint64_t)self->context->settings->seed : 0;
 }
 
-/* The training data, opened if need be; NULL: a failure. */
+/* The training data, opened if necessary; NULL: an error. */
 static const bt_dataset *train_data(bt_problem *self, const char *function, const char *field)
 {
     if (!bt_usable(self, function))
@@ -151,7 +151,7 @@ const char *bt_option_text(bt_problem *self, const char *key, const char *value)
     return result;
 }
 
-/* ---- numbers that move ---- */
+/* ---- numbers that change ---- */
 
 static bool on_host(const char *function)
 {

@@ -1,5 +1,5 @@
-/* engine/level/clock.c: the counters of a level. A row of the table is all that a new one takes: it is then saved,
- * resumed, kept while questions are answered, and brought back by bt_restore. */
+/* engine/level/clock.c: the counters of a level. A new counter only needs a row in the table: it is then saved,
+ * resumed, kept during questions, and restored by bt_restore. */
 #include "engine/level/level.h"
 
 static const struct {

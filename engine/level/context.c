@@ -1,4 +1,4 @@
-/* engine/level/context.c: what all levels share: errors that are kept, lines that are said. */
+/* engine/level/context.c: what all levels share: kept errors and log lines. */
 #include "engine/level/level.h"
 
 #include "compile/work.h"
@@ -22,7 +22,7 @@ bt_status bt_kept_error(const bt_context *context)
     return bt_fail(context->status, "%s", context->message ? context->message : "an earlier call failed");
 }
 
-/* Each line of a text, which is changed meanwhile. */
+/* Passes on each line of the text, which is modified. */
 static void hear(bt_context *context, bt_line kind, char *text)
 {
     bt_stage_enter(context, BT_STAGE_SAYING);
@@ -35,7 +35,7 @@ static void hear(bt_context *context, bt_line kind, char *text)
     bt_stage_leave(context);
 }
 
-/* Names from files and command lines may hold anything; lines go to terminals. */
+/* Names from files and command lines may contain anything, but lines go to terminals. */
 static void quote_controls(bt_text *text)
 {
     if (!text->data || !bt_has_controls(text->data))
@@ -103,7 +103,7 @@ void bt_context_settle_threads(bt_context *context)
         context->instance->threads = bt_instance_busiest(context->instance, &work);
 }
 
-/* As many as there are; the processor is one device. */
+/* One rank for each device; the processor counts as one. */
 static bool one_for_each_device(const bt_context *context)
 {
     const bt_engine_settings *s = context->settings;

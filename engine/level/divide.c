@@ -1,5 +1,5 @@
-/* engine/level/divide.c: what the ranks of a run divide among them: stages of ZeRO (Rajbhandari et al. 2020, "ZeRO:
- * Memory optimizations toward training trillion parameter models"), level by level. */
+/* engine/level/divide.c: what the ranks of a run divide among themselves: the stages of ZeRO (Rajbhandari et al. 2020,
+ * "ZeRO: Memory optimizations toward training trillion parameter models"), for each level. */
 #include "engine/level/divide.h"
 
 int bt_zero_stage(const bt_problem *problem)
@@ -25,7 +25,7 @@ bt_status bt_divide_from(const bt_problem *problem, int stage, bt_var *root)
     return root && bt_zero_stage(problem) >= stage ? bt_instance_divide(problem->context->instance, root) : BT_OK;
 }
 
-/* What the optimiser keeps for each element of each parameter, in the parameters' dtype, lies as they do. */
+/* Whether the slots have the dtype and shapes of the parameters, and so the same layout. */
 static bool lies_like_params(const bt_problem *problem, const bt_block *slots)
 {
     for (int64_t i = 0; i < slots->count; i++)
@@ -40,8 +40,8 @@ bt_status bt_divide_slots(const bt_problem *problem, const bt_block *slots)
     return lies_like_params(problem, slots) ? bt_divide_from(problem, 1, slots->flat) : BT_OK;
 }
 
-/* Stage 1 has all of its gradients on each rank, as summands, and adds them when the optimiser reads its part; numbers
- * of 16 bits are not left to be added. */
+/* In stage 1 each rank holds all gradients as summands, which are added when the optimiser reads its part. 16-bit
+ * numbers are not kept for a later sum. */
 bt_status bt_divide_gradients(const bt_problem *problem, bt_var *flat)
 {
     return bt_zero_stage(problem) == 1 && !bt_dtype_half(flat->dtype)

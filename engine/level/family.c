@@ -1,4 +1,4 @@
-/* engine/level/family.c: who is above and below: the hierarchy's places as problems. */
+/* engine/level/family.c: the problems above and below a problem, from the hierarchy. */
 #include "engine/level/level.h"
 
 bool bt_u2l(const bt_problem *upper, const bt_problem *lower)
@@ -17,7 +17,7 @@ const bt_method_def bt_method_none = {.name = "none"};
 
 bool bt_is_constant(const bt_problem *lower) { return lower->settings->method == &bt_method_none; }
 
-/* Whether what this one's solution depends on is asked for: by the upper problem, or by one that is solved later. */
+/* Whether the dependencies of this one's solution are needed, by the upper problem or by one that is solved later. */
 static bool is_wanted(const bt_problem *upper, bt_problem *const *later, int count, const bt_problem *lower)
 {
     for (int i = 0; i < count; i++)
@@ -44,7 +44,7 @@ int bt_lowers(const bt_problem *upper, bt_problem **lowers)
     return count;
 }
 
-/* Every active level must take part: be trained, or be what a trained one depends on. */
+/* Every active level must take part: be trained, or be used by a trained one. */
 static bt_status check_reach(const bt_hierarchy *h, const bt_problem *problem)
 {
     int place = problem->place;
@@ -67,7 +67,7 @@ static bt_status check_reach(const bt_hierarchy *h, const bt_problem *problem)
     return BT_OK;
 }
 
-/* The first of those places whose precision is another one; the number of problems: there is none. */
+/* The first of those places with a different precision; the number of problems if there is none. */
 static int other_precision(const bt_context *context, bt_places places, bt_dtype dtype)
 {
     for (int i = 0; i < places.count; i++)
@@ -138,7 +138,7 @@ void bt_unwire(bt_context *context)
     bt_hierarchy_free(&context->hierarchy);
 }
 
-/* Whose solution is ready for the problem is part of the run: "ready.CHILD". */
+/* The flags that say which solutions are ready for the problem are part of the run: "ready.CHILD". */
 static bt_status open_ready(bt_problem *problem)
 {
     size_t count = (size_t)problem->child_count;

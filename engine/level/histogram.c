@@ -1,4 +1,4 @@
-/* engine/level/histogram.c: how values that callbacks log are distributed: counted where they are computed, read when
+/* engine/level/histogram.c: histograms of the values that callbacks log: counted where they are computed, read when
  * they are reported. */
 #include "engine/level/level.h"
 #include "engine/level/metrics_inside.h"
@@ -40,7 +40,7 @@ bt_metric_row *bt_histogram_find(bt_context *context, bt_problem *problem, const
     return NULL;
 }
 
-/* False: no finite value has come since the last time. */
+/* False: no finite value since the last report. */
 static bool take(const bt_metric_row *row, bt_histogram_value *value)
 {
     const bt_context *context = row->problem->context;

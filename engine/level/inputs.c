@@ -1,4 +1,4 @@
-/* engine/level/inputs.c: numbers that programs read from the host: the count of updates, host scalars, static ints. */
+/* engine/level/inputs.c: numbers that programs read from the host: update counts, host scalars, static ints. */
 #include "engine/level/level.h"
 
 #include "ops/ops.h"
@@ -106,11 +106,11 @@ bt_tensor *bt_host_scalar(bt_problem *self, const char *name, double (*fn)(bt_pr
     bt_scalar *scalar = find_scalar(self, name);
     if (!scalar || scalar->integer || (scalar->number && scalar->number != fn))
         return bt_trace_poison(BT_ERROR_ARGUMENT, "%s: bt_host_scalar `%s` is defined twice", self->name, name);
-    if (!scalar->number) { /* its first value; the others come before each run */
+    if (!scalar->number) { /* its first value; later ones are set before each run */
         bt_trace *suspended = bt_trace_suspend();
         double first = fn(self);
         bt_trace_resume(suspended);
-        scalar = find_scalar(self, name); /* the function may have evaluated something that brought others */
+        scalar = find_scalar(self, name); /* the function may have evaluated something that added others */
         bt_number_set(self->context, scalar->var, first);
     }
     scalar->number = fn;
@@ -145,7 +145,7 @@ int64_t bt_static_int(bt_problem *self, const char *name, int64_t (*fn)(bt_probl
 
 /* ---- before a run ---- */
 
-/* Whether a static int has changed; host scalars get their values. */
+/* Updates the host scalars; returns whether a static int has changed. */
 static bool update_scalars(bt_problem *problem)
 {
     bool changed = false;
@@ -154,7 +154,7 @@ static bool update_scalars(bt_problem *problem)
         bt_guest before = bt_problem_enter(problem, scalar->name);
         double number = scalar->number ? scalar->number(problem) : 0;
         int64_t integer = scalar->integer ? scalar->integer(problem) : 0;
-        scalar = &problem->scalars[i]; /* the function may have evaluated something that brought others */
+        scalar = &problem->scalars[i]; /* the function may have evaluated something that added others */
         if (scalar->number)
             bt_number_set(problem->context, scalar->var, number);
         changed |= scalar->integer && integer != scalar->value;

@@ -1,4 +1,4 @@
-/* engine/level/keep.c: a copy of part of the ledger, to be put back. */
+/* engine/level/keep.c: copies part of the ledger, to be restored later. */
 #include "engine/level/keep.h"
 
 #include "engine/level/level.h"
@@ -8,11 +8,11 @@
 
 typedef struct item {
     bt_ledger_row row;
-    char *called;            /* the row's name, which may go with it */
+    char *called;            /* the row's name, which may be freed with it */
     char *copy;              /* of the row's bytes */
-    bt_var *var;             /* BT_KEEP_LOOP: what copy is the storage of; NULL: copy is ours */
-    char *name;              /* BT_KEEP_LOOP: of a number's copy */
-    int64_t position, count; /* of a stream: how many were drawn, how many of these are at hand */
+    bt_var *var;             /* BT_KEEP_LOOP: the variable that stores copy; NULL: copy is ours */
+    char *name;              /* BT_KEEP_LOOP: of the copy of a number */
+    int64_t position, count; /* of a stream: how many batches were drawn, how many of them are still available */
 } item;
 
 struct bt_kept {
@@ -53,7 +53,7 @@ static bt_status transfer(const bt_context *context, const bt_ledger_row *row, c
                 : bt_store_read(context->instance, var, 0, it->copy, row->size);
 }
 
-/* A copy that is part of the state of a run itself. */
+/* A copy that is itself part of the state of the run. */
 static bt_status open_entered(bt_context *context, item *it)
 {
     const bt_ledger_row *row = &it->row;
@@ -65,7 +65,7 @@ static bt_status open_entered(bt_context *context, item *it)
         it->var = bt_ledger_var(context, row->problem, BT_ROLE_SNAPSHOT, var->category, it->name, bt_var_array(var));
         if (!it->var)
             return bt_error_status();
-        if (bt_var_is_parted(var)) /* as what it is of */
+        if (bt_var_is_parted(var)) /* divided like the original */
             BT_TRY(bt_instance_divide(context->instance, it->var));
         if (bt_var_space(var) == BT_SPACE_HOST)
             bt_var_offload(it->var);
@@ -89,7 +89,7 @@ static bt_status open_item(bt_context *context, item *it, bt_keep_scope scope)
 bt_kept *bt_kept_new(bt_context *context, bt_keep_scope scope, const bt_problem *problem)
 {
     bt_kept *kept = bt_alloc(sizeof *kept);
-    int64_t rows = context->ledger.count; /* as it is now: copies that are entered come behind */
+    int64_t rows = context->ledger.count; /* fixed now, because entered copies are added at the end */
     if (!kept)
         return NULL;
     kept->context = context;
@@ -130,8 +130,8 @@ static bool stands_for(const bt_ledger_row *now, const item *it)
            now->size == then->size && strcmp(now->name, it->called) == 0;
 }
 
-/* The row as it is now: itself, or the one that replaced it when the programs were rebuilt; NULL: it is gone. Numbers
- * rise along the ledger, so the search continues from the last one. */
+/* The current row: the same one, or the one that replaced it when programs were rebuilt; NULL: it is gone. Numbers
+ * increase along the ledger, so the search continues from the last one. */
 static const bt_ledger_row *alive(const bt_kept *kept, const item *it, int64_t *at)
 {
     const bt_ledger *ledger = &kept->context->ledger;
@@ -172,8 +172,8 @@ static bt_status restore_bytes(const bt_kept *kept)
     return BT_OK;
 }
 
-/* Batches may be made again by what they were made by, so that this comes first; and to make them may move what has
- * come, so that it comes behind once more. */
+/* Making batches again may need restored values, so bytes are restored first. As it may also change restored values,
+ * they are restored once more. */
 bt_status bt_kept_restore(const bt_kept *kept)
 {
     bool moved;

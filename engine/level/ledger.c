@@ -1,4 +1,4 @@
-/* engine/level/ledger.c: the list of everything that a run is. */
+/* engine/level/ledger.c: the list of everything that makes up a run. */
 #include "engine/level/ledger.h"
 
 #include "engine/level/level.h"
@@ -20,7 +20,7 @@ bool bt_row_is_number(const bt_ledger_row *row)
     return row->kind == BT_ROW_INT || row->kind == BT_ROW_REAL || row->kind == BT_ROW_BOOL;
 }
 
-/* Two rows that a checkpoint could not tell apart: numbers stand in its record, by themselves. */
+/* Whether a checkpoint could not tell two rows apart. Numbers are in its record, separate from tensors. */
 static bool clash(const bt_ledger_row *a, const bt_ledger_row *b)
 {
     return a->problem == b->problem && bt_role_of(a->role)->saved && bt_role_of(b->role)->saved &&
@@ -59,7 +59,7 @@ bt_status bt_ledger_enter_var(bt_context *context, const bt_problem *problem, bt
 
 bt_status bt_ledger_enter_block(bt_context *context, const bt_problem *problem, bt_role role, const bt_block *block)
 {
-    if (!block->flat) /* a module without parameters, or without buffers */
+    if (!block->flat) /* a module without parameters or without buffers */
         return BT_OK;
     return enter(context, &(bt_ledger_row){.problem = problem,
                                            .role = role,
@@ -100,7 +100,7 @@ bt_status bt_ledger_enter_stream(bt_context *context, const bt_problem *problem,
             .problem = problem, .role = BT_ROLE_STREAM, .kind = BT_ROW_STREAM, .name = "batches", .data = stream});
 }
 
-/* From the end, for what comes last mostly goes first. */
+/* Searches from the end, because the last one entered is usually the first to leave. */
 static int64_t find(const bt_context *context, const void *data)
 {
     int64_t i = context->ledger.count - 1;
@@ -160,7 +160,7 @@ static void add_host(void *user, const bt_var *var, const bt_block *block)
     by_category[var->category] += var->space == BT_SPACE_HOST ? bt_var_home_bytes(var) : 0;
 }
 
-/* Of a loader's buffers, or of as many batches of get_batch as are kept. */
+/* Bytes of a loader's buffers, or of the kept batches of get_batch. */
 static size_t batch_bytes(const bt_stream *stream)
 {
     if (!stream || !stream->made)

@@ -5,7 +5,7 @@
 #include <math.h>
 #include <string.h>
 
-/* The numbers of a row, which are part of a run. */
+/* The numbers of a row that are part of a run. */
 static const struct {
     const char *part;
     bt_row_kind kind;
@@ -80,7 +80,7 @@ bt_var *bt_metric_part(const bt_metric_row *row, const char *part, bt_array shap
     return var;
 }
 
-/* Whether `longer` is reported as "X.interval", and `full` as "X". */
+/* Whether `longer` is reported as "X.interval" and `full` as "X". */
 static bool is_interval(const char *longer, const char *full)
 {
     size_t length = strlen(full);
@@ -93,7 +93,7 @@ static bt_status check_reported(const bt_context *context, const bt_metric_row *
     static const char *const kinds[] = {"training", "validation"};
     for (int i = 0; i < context->metric_count; i++) {
         const bt_metric_row *known = context->metrics[i];
-        if (known->problem != row->problem) /* whose name the reported one begins with */
+        if (known->problem != row->problem) /* the reported name begins with the problem's */
             continue;
         bool same = strcmp(known->full, row->full) == 0;
         if (same || is_interval(known->full, row->full) || is_interval(row->full, known->full))
@@ -150,7 +150,7 @@ bool bt_metric_is_taken(const bt_problem *problem, const char *name, bool valid)
     return strcmp(name, "loss") == 0 && (!valid || (problem->valid && problem->def->validation_step));
 }
 
-/* On the host; NULL after an error. */
+/* A row for numbers from the host; NULL after an error. */
 static bt_metric_row *row_for_numbers(bt_problem *self, const char *name)
 {
     bool valid = bt_stage_within(self->context, BT_STAGE_VALIDATION);
@@ -179,21 +179,21 @@ void bt_metric_use_number_(bt_problem *self, const char *name, double value, bt_
         bt_fail(BT_ERROR_ARGUMENT, "bt_metric: expected a problem and a name, one of them is NULL");
         return;
     }
-    if (bt_stage_within(self->context, BT_STAGE_QUESTION)) /* on_inner_loop_start, within bt_adapt */
+    if (bt_stage_within(self->context, BT_STAGE_QUESTION)) /* on_inner_loop_start during bt_adapt */
         return;
     bt_metric_row *row = row_for_numbers(self, name);
     if (!row)
         return;
     row->exponential = use == BT_METRIC_PERPLEXITY;
-    /* Youngs and Cramer, 1971: a sum of squares would lose a small spread beside a large mean. */
+    /* Youngs and Cramer, 1971: a sum of squares would lose a small spread around a large mean. */
     double n = (double)++row->host_count;
     row->host_sum += value;
     if (n > 1)
         row->host_spread += (n * value - row->host_sum) * (n * value - row->host_sum) / (n * (n - 1));
 }
 
-/* The mean since the last report, with half of a 95 % interval if it is one of several numbers. False: none has come.
- */
+/* The mean since the last report, with half of a 95 % interval if there were several numbers. False: there were
+ * none. */
 static bool mean_of(const bt_metric_row *row, bt_metric_value *value)
 {
     const bt_context *context = row->problem->context;
@@ -211,7 +211,7 @@ static bool mean_of(const bt_metric_row *row, bt_metric_value *value)
     }
     if (row->exponential) {
         value->value = exp(value->value);
-        value->interval *= value->value; /* its derivative there */
+        value->interval *= value->value; /* the derivative of the exponential there */
     }
     return true;
 }

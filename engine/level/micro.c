@@ -54,7 +54,7 @@ void bt_micro_set_free(bt_micro_set *set)
     *set = (bt_micro_set){0};
 }
 
-/* Programs read this one (NULL: after an error). Returns its shape; -1 after an error. */
+/* Binds the programs to this batch (NULL: after an error). Returns its shape; -1 after an error. */
 static int bind(const bt_micro_set *set, const bt_problem *problem, const bt_batch *batch)
 {
     int shape = batch ? bt_stream_shape(problem->train, batch) : -1;
@@ -83,7 +83,7 @@ bt_status bt_micro_set_run(const bt_micro_set *set, const bt_problem *problem, b
     return bt_micro_set_run_newest(set, problem, set->count, phase, part);
 }
 
-/* What one micro-batch counts; NaN where that is no count. */
+/* The count of one micro-batch; NaN if that is not a valid count. */
 static bt_status count_one(const bt_micro_set *set, const bt_problem *problem, const bt_batch *batch, bt_phase *phase,
                            const bt_micro_part *part, double *count)
 {

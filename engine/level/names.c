@@ -1,10 +1,10 @@
-/* engine/level/names.c: the names of what a run keeps. A checkpoint tells its tensors apart by nothing else, so no two
- * may share one. */
+/* engine/level/names.c: the names of the values that a run keeps. A checkpoint identifies its tensors only by name, so
+ * names must be unique. */
 #include "engine/level/level.h"
 
 #include <string.h>
 
-/* Moves *rest past the piece that it begins with; false: it begins with something else. */
+/* Moves *rest past the piece if it begins with it; false: it does not. */
 static bool passes(const char **rest, const char *piece)
 {
     size_t length = strlen(piece);
@@ -14,7 +14,7 @@ static bool passes(const char **rest, const char *piece)
     return true;
 }
 
-typedef struct holders { /* who has a name, in words */
+typedef struct holders { /* describes what has a name */
     const char *name;
     int count;
     bt_text *words;

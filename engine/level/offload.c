@@ -1,4 +1,4 @@
-/* engine/level/offload.c: what of a level lies in the host's memory. */
+/* engine/level/offload.c: the parts of a level that are in the host's memory. */
 #include "engine/level/offload.h"
 
 bool bt_offloads(const bt_problem *problem, bt_offload what)

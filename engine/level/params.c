@@ -1,5 +1,5 @@
-/* engine/level/params.c: what a problem trains: its parameters by pattern and group, its optimiser, and blocks like
- * them. */
+/* engine/level/params.c: what a problem trains: its parameters by pattern and group, its optimiser, and blocks shaped
+ * like the parameters. */
 #include "engine/level/divide.h"
 #include "engine/level/offload.h"
 #include "engine/level/prune.h"
@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* What patterns call parameter i: its path, without the problem's name. */
+/* The name of parameter i in patterns: its path without the problem's name. */
 static const char *pattern_name(const bt_problem *problem, size_t i)
 {
     const char *path = problem->module->params[i]->path;
@@ -36,7 +36,7 @@ static bt_status no_such_parameter(const bt_problem *problem, const char *group,
     return status;
 }
 
-/* Each pattern of a key has to fit a parameter: one that does not is misspelled. */
+/* Each pattern of a key must match a parameter; one that does not is misspelled. */
 static bt_status check_patterns(const bt_problem *problem, const char *group, const char *key, const char *patterns)
 {
     const char *rest = patterns, *pattern;
@@ -61,7 +61,7 @@ static bt_status check_all_patterns(const bt_problem *problem)
     return BT_OK;
 }
 
-/* Which group a parameter belongs to: the last whose patterns match. Frozen groups make it untrainable. */
+/* Assigns each parameter to the last group whose patterns match. Frozen groups make it untrainable. */
 static bt_status sort_parameters(bt_problem *problem)
 {
     const bt_problem_settings *s = problem->settings;
@@ -82,12 +82,12 @@ static bt_status sort_parameters(bt_problem *problem)
                 problem->trainable[i] = problem->trainable[i] && !s->groups[g].frozen;
             }
         if (!problem->trainable[i] && !(problem->def->start && problem->settings->method->unrolls))
-            problem->meta_trainable[i] = false; /* what does not move, but by `start`, is no solution */
+            problem->meta_trainable[i] = false; /* fixed (not even set by `start`): no solution */
     }
     return BT_OK;
 }
 
-/* The order in their block: by group, trained before frozen, the differentiated before the others. */
+/* The order in the block: trained before frozen, then by group, differentiated before the others. */
 typedef struct ordered {
     bool trainable, meta_trainable;
     int group;
@@ -164,7 +164,7 @@ bt_status bt_block_like_params(bt_block *block, const bt_problem *problem, bt_li
     return status;
 }
 
-/* What is frozen has no slots: the trained parameters begin the block, so slots like them lie at the same places. */
+/* Frozen parameters have no slots. Trained ones come first in the block, so their slots have the same offsets. */
 static bt_status make_slots(bt_problem *problem)
 {
     bt_context *context = problem->context;
@@ -196,7 +196,7 @@ static bt_status make_slots(bt_problem *problem)
     return bt_ledger_enter_block(context, problem, BT_ROLE_SLOT, &problem->slope);
 }
 
-/* Whether the optimiser's state can be kept in bf16. */
+/* Checks that the optimiser's state can be kept in bf16. */
 static bt_status check_narrow(const bt_problem *problem)
 {
     const bt_optimizer_kind *kind = &problem->optimizer->kind;
@@ -238,7 +238,7 @@ static bt_status make_optimizer(bt_problem *problem)
     return bt_optimizer_start(optimizer, problem->name);
 }
 
-/* What a plateau is told by belongs to the run, too. */
+/* What plateaus are detected by is also part of the run. */
 static bt_status enter_plateau(bt_problem *problem)
 {
     bt_context *context = problem->context;
@@ -268,7 +268,7 @@ static bt_status enter_optimizer(bt_problem *problem)
     return optimizer->scheduler.kind == BT_SCHEDULER_PLATEAU ? enter_plateau(problem) : BT_OK;
 }
 
-/* Which of the module's parameters are trained, by which group, and in what order they lie in their block. */
+/* Determines which of the module's parameters are trained, in which group, and their order in the block. */
 bt_status bt_params_sort(bt_problem *problem)
 {
     BT_TRY(sort_parameters(problem));
@@ -276,7 +276,7 @@ bt_status bt_params_sort(bt_problem *problem)
     return problem->order ? BT_OK : BT_ERROR_MEMORY;
 }
 
-/* Why a parameter is not trained: the key that leaves it out, for a message. */
+/* Why a parameter is not trained: the key that excludes it, for a message. */
 static void add_reason(const bt_problem *problem, size_t i, bt_text *text)
 {
     const bt_problem_settings *s = problem->settings;
@@ -340,8 +340,8 @@ bool bt_owns_buffer(const bt_problem *problem, bt_var *var)
            bt_var_root(var) == problem->module->buffer_block.flat;
 }
 
-/* A parameter that no gradient reaches is left as it is, as in PyTorch: it neither decays nor follows its momentum.
- * What a grad_callback gives it counts. */
+/* A parameter that no gradient reaches is not updated, as in PyTorch: it neither decays nor follows its momentum. A
+ * gradient from a grad_callback counts. */
 bool bt_is_updated(const bt_problem *problem, int64_t i)
 {
     return problem->trainable[i] && (problem->used[i] || problem->def->grad_callback);

@@ -1,4 +1,4 @@
-/* engine/level/problem.c: a problem's life: made, configured, freed. */
+/* engine/level/problem.c: creates, configures and frees a problem. */
 #include "engine/level/level.h"
 #include "engine/level/scale.h"
 
@@ -28,7 +28,7 @@ bt_guest bt_problem_enter(const bt_problem *problem, const char *callback)
 void bt_problem_leave(const bt_problem *problem, const char *callback, bt_guest before)
 {
     bt_guest_leave(before);
-    if (bt_error_status() != BT_OK) /* none is called while there is an error: it is its own */
+    if (bt_error_status() != BT_OK) /* no callback is called while there is an error, so this error is its own */
         bt_error_context("%s, %s", problem->name, callback);
 }
 
@@ -92,7 +92,7 @@ static const char *configure_name(bt_configure which)
     return names[which];
 }
 
-/* Before the callback is called; problem->configuring is to be cleared after it. */
+/* Before the callback is called; the caller clears problem->configuring afterwards. */
 static bt_status configure_begin(bt_problem *problem, bt_configure which)
 {
     if (problem->configuring[which])
@@ -104,7 +104,7 @@ static bt_status configure_begin(bt_problem *problem, bt_configure which)
     return BT_OK;
 }
 
-/* What configure_module has returned is the problem's from here on, if it is nobody else's. */
+/* Takes ownership of the module that configure_module returned, unless another problem has it. */
 static bt_status take_module(bt_problem *problem, bt_module *module)
 {
     const bt_context *context = problem->context;

@@ -1,6 +1,6 @@
-/* engine/level/prune.c: magnitude pruning, between steps: which weights are the smallest of all that a problem prunes.
- * Those are its trained parameters of two axes or more; biases, scales and shifts stay. The programs keep what is
- * pruned at 0 (traced/prune.c). */
+/* engine/level/prune.c: magnitude pruning between steps: finds the smallest weights among all that a problem prunes.
+ * These are its trained parameters with two axes or more; biases, scales and shifts are not pruned. The programs keep
+ * pruned weights at 0 (traced/prune.c). */
 #include "engine/level/prune.h"
 
 #include "runtime/store.h"
@@ -78,7 +78,7 @@ typedef struct weight {
 
 typedef struct pruning {
     bt_problem *problem;
-    unsigned char **masks; /* by parameter; NULL: it is not pruned */
+    unsigned char **masks; /* by parameter; NULL: not pruned */
     int64_t weights, kept; /* of all masks */
 } pruning;
 
@@ -127,7 +127,7 @@ static int by_size(const void *a, const void *b)
     return x->element < y->element ? -1 : x->element > y->element;
 }
 
-/* Of a parameter's weights those that are kept. */
+/* Adds the kept weights of a parameter. */
 static bt_status add_kept(const pruning *p, int64_t i, weight *list, int64_t *count)
 {
     const bt_problem *problem = p->problem;
@@ -143,7 +143,7 @@ static bt_status add_kept(const pruning *p, int64_t i, weight *list, int64_t *co
     return status;
 }
 
-/* Those that are kept, the smallest first; NULL after an error. */
+/* The kept weights, smallest first; NULL after an error. */
 static weight *sorted(const pruning *p)
 {
     weight *list = bt_alloc_array((size_t)p->kept + 1, sizeof *list);
@@ -160,7 +160,7 @@ static weight *sorted(const pruning *p)
     return NULL;
 }
 
-/* A weight becomes 0, and so does what the optimiser keeps for it, where that is a number for each. */
+/* Sets a weight to 0, and the optimiser's floating-point state for it, if there is one value per weight. */
 static bt_status drop(pruning *p, const weight *w)
 {
     bt_problem *problem = p->problem;

@@ -1,4 +1,4 @@
-/* engine/level/rates.c: the learning rates that updates use, and the updates that move nothing, as they are logged. */
+/* engine/level/rates.c: logs the learning rates that updates use, and the updates that change nothing. */
 #include "engine/level/rates.h"
 
 #include <math.h>
@@ -19,7 +19,7 @@ static bool trains_some(const bt_problem *problem, int group)
     return false;
 }
 
-/* A metric of the problem's own that is called so is logged in its place. */
+/* A metric with this name that the problem itself logs takes precedence. */
 static bool is_free(const bt_problem *problem, const char *full)
 {
     for (int i = 0; i < problem->context->metric_count; i++)

@@ -13,7 +13,7 @@ static bt_status put_first(const bt_problem *problem, bt_var *scale)
                                   : bt_store_put(context->instance, scale, 0, problem->settings->initial_dynamic_scale);
 }
 
-/* A question that takes a product leaves the scale as it was. */
+/* A question that computes a product does not change the scale. */
 static bt_status open_product(bt_problem *problem)
 {
     bt_context *context = problem->context;
@@ -83,14 +83,15 @@ bt_tensor *bt_scale_away(const bt_problem *problem, bt_tensor *gradient)
     return scale ? bt_div(gradient, scale) : gradient;
 }
 
-/* After `scale_interval` good ones larger, unless that is infinite. */
+/* After `scale_interval` good ones the scale grows, unless it would become infinite. */
 static bt_tensor *grown(const bt_problem *problem, bt_tensor *scale, bt_tensor *due)
 {
     bt_tensor *larger = bt_mul(scale, problem->settings->scale_factor);
     return bt_where(due, bt_where(bt_isfinite(larger), larger, scale), scale);
 }
 
-/* Whether a product of a level below is why an update is left out, BT_BOOL []; it is forgotten then. NULL: of none. */
+/* Whether an update is skipped because of a product of a level below, BT_BOOL []; clears the flag. NULL: no such
+ * level. */
 static bt_tensor *product_fault(const bt_problem *problem)
 {
     bt_graph *graph = bt_trace_now()->graph;

@@ -1,4 +1,4 @@
-/* engine/level/stage.c: what an engine is doing, and so what may be asked of it. */
+/* engine/level/stage.c: what an engine is doing, and so which calls are allowed. */
 #include "engine/level/context.h"
 
 #define SET_UP  "the engine is already set up: add problems and settings before that, or make another engine"

@@ -1,5 +1,5 @@
-/* engine/level/stream.c: the batches of a problem: drawn from a loader or made by its get_batch; of one that has no
- * data at all, batches without fields. */
+/* engine/level/stream.c: the batches of a problem: drawn from a loader or made by its get_batch. A problem without data
+ * gets batches without fields. */
 #include "engine/level/level.h"
 
 #include <string.h>
@@ -37,7 +37,7 @@ static bt_batch *make_batch(bt_problem *problem, bt_mode mode, int64_t index)
     return batch;
 }
 
-/* All draws of a run can be counted. */
+/* Checks that all draws of a run can be counted. */
 static bt_status check_length(const bt_stream *stream)
 {
     const bt_problem_settings *s = stream->problem->settings;
@@ -50,7 +50,7 @@ static bt_status check_length(const bt_stream *stream)
                    stream->problem->name, (long long)steps, (long long)s->gradient_accumulation, (long long)most);
 }
 
-/* How the batch differs from the one made first; false: not at all. */
+/* Describes how the batch differs from the one made first; false: it does not. */
 static bool differs(const bt_batch *first, const bt_batch *again, bt_text *text)
 {
     if (!bt_batch_fits(first, again)) {
@@ -72,7 +72,7 @@ static bool differs(const bt_batch *first, const bt_batch *again, bt_text *text)
     return false;
 }
 
-/* Now and then a batch is made twice: it must be the same. NULL after an error. */
+/* Occasionally makes a batch twice, which must give the same. NULL after an error. */
 static bt_batch *make_same(bt_problem *problem, bt_mode mode, int64_t index)
 {
     bt_batch *batch = make_batch(problem, mode, index);
@@ -116,7 +116,7 @@ static bt_status open_loader(bt_stream *stream)
     }
     options.prefetch =
         problem->settings->prefetch && bt_instance_cores(problem->context->instance) >
-                                           problem->context->instance->threads; /* it would be in the kernels' way */
+                                           problem->context->instance->threads; /* else it delays the kernels */
     stream->loader = bt_loader_open(*data, &options);
     *data = NULL;
     if (!stream->loader) {
@@ -173,7 +173,7 @@ static bt_status find_peer(const bt_problem *problem, bt_problem **peer)
     return BT_OK;
 }
 
-/* Their inner loops begin together, or one of them would be given another batch halfway through. */
+/* Their inner loops must begin together; otherwise one of them would get another batch halfway through. */
 static bt_status check_lengths(const bt_problem *problem)
 {
     const bt_context *context = problem->context;
@@ -207,7 +207,7 @@ static bt_status open_peer(bt_stream *stream)
     return BT_OK;
 }
 
-/* The peer's batch under this stream's number; NULL after an error. */
+/* The peer's batch with this stream's number; NULL after an error. */
 static const bt_batch *alias(bt_stream *stream, int64_t number)
 {
     if (!stream->of->kept_count) { /* nothing has been drawn there yet */
@@ -264,7 +264,7 @@ void bt_stream_complete(bt_stream *stream)
 
 /* ---- streams ---- */
 
-/* What training draws is part of the run; a validation takes the same batches each time. */
+/* Training draws are part of the run; a validation uses the same batches each time. */
 static bt_status enter(bt_stream *stream)
 {
     bt_problem *problem = stream->problem;
@@ -352,7 +352,7 @@ bt_status bt_stream_rewind(bt_stream *stream, int64_t position, int64_t kept)
 int64_t bt_stream_validation(const bt_stream *stream)
 {
     int64_t batches = stream->problem->settings->valid_batches, all = bt_loader_per_epoch(stream->loader);
-    if (!all) /* without end: made by a callback, or tasks */
+    if (!all) /* endless: made by a callback, or tasks */
         return batches > 0 ? batches : 1;
     return batches > 0 && batches < all ? batches : all;
 }

@@ -1,9 +1,9 @@
-/* engine/level/weights.c: a problem that starts from values in a file. */
+/* engine/level/weights.c: a problem that starts from the values in a file. */
 #include "engine/level/level.h"
 
 #include <unistd.h>
 
-/* The file as it is named, or, where there is none, beside the INI file; to be freed. */
+/* The file as named or, if it does not exist, in the folder of the INI file; to be freed. */
 static char *find(const bt_context *context, const char *name)
 {
     const char *folder = bt_config_folder(context->config);
@@ -25,7 +25,7 @@ bt_status bt_problem_load_weights(bt_problem *problem)
     if (!s->weights && s->weights_names)
         return bt_fail(BT_ERROR_CONFIG, "%s = %s: weights is not set; name the file there",
                        bt_config_place(config, problem->name, "weights_names"), s->weights_names);
-    if (!s->weights || problem->context->resuming) /* a checkpoint has them all */
+    if (!s->weights || problem->context->resuming) /* a checkpoint has all of them */
         return BT_OK;
     if (problem->def->start)
         return bt_fail(BT_ERROR_CONFIG,

@@ -1,4 +1,4 @@
-/* engine/output/append.c: a file that grows by whole pieces, and can go on where it stood at a checkpoint. */
+/* engine/output/append.c: a file that grows by whole pieces, and can be continued from its length at a checkpoint. */
 #include "engine/output/sinks_inside.h"
 
 #include <errno.h>
@@ -11,7 +11,7 @@
 struct bt_append {
     FILE *file;
     char *path;
-    off_t whole; /* bytes of whole pieces */
+    off_t whole; /* bytes of complete pieces */
 };
 
 static bt_status cannot_write(const bt_append *append)
@@ -19,7 +19,7 @@ static bt_status cannot_write(const bt_append *append)
     return bt_fail(BT_ERROR_FILE, "%s cannot be written: %s", append->path, strerror(errno));
 }
 
-/* A file whose first `length` bytes are kept. */
+/* Opens a file to append, keeping its first `length` bytes. */
 static FILE *reopen(const char *path, int64_t length)
 {
     FILE *file = fopen(path, "r+be");
@@ -80,7 +80,7 @@ bt_status bt_append_close(bt_append *append)
 int64_t bt_append_size(const char *folder, const char *name)
 {
     struct stat info;
-    char path[PATH_MAX]; /* without memory a file is still there */
+    char path[PATH_MAX]; /* on the stack: a lack of memory must not look like a missing file */
     snprintf(path, sizeof path, "%s/%s", folder, name);
     return stat(path, &info) == 0 ? (int64_t)info.st_size : -1;
 }

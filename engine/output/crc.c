@@ -1,7 +1,7 @@
-/* engine/output/crc.c: the sum that goes with the pieces of files of records. */
+/* engine/output/crc.c: the checksum of pieces in files of records. */
 #include "engine/output/sinks_inside.h"
 
-/* The polynomial of Castagnoli, bit by bit: a run writes a few kilobytes of it. */
+/* The Castagnoli polynomial, bit by bit: a run writes only a few kilobytes with it. */
 uint32_t bt_crc32c(const void *data, size_t size)
 {
     uint32_t crc = UINT32_MAX;

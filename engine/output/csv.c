@@ -1,5 +1,5 @@
-/* engine/output/csv.c: metrics.csv. A value has a line of its own, for there may be metrics of which nobody knows when
- * the file begins; what makes a table of it is one line of pandas, or a pivot table. */
+/* engine/output/csv.c: metrics.csv. Each value has its own line, because some metrics are unknown when the file begins.
+ * One line of pandas, or a pivot table, turns it into a table. */
 #include "engine/output/sinks_inside.h"
 
 #include <math.h>

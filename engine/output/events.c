@@ -1,7 +1,7 @@
-/* engine/output/events.c: files of events, as TensorBoard reads them.
+/* engine/output/events.c: event files for TensorBoard.
  *
- * A file is a line of records: the length of an event in 8 bytes, the masked CRC-32C of these, the event, its masked
- * CRC-32C (tensorflow/core/lib/io/record_writer.h). An event is a message of protocol buffers, of which these fields
+ * A file is a sequence of records: the length of an event in 8 bytes, the masked CRC-32C of these, the event, its
+ * masked CRC-32C (tensorflow/core/lib/io/record_writer.h). An event is a protocol buffers message of which these fields
  * are used (tensorboard/compat/proto/{event,summary,tensor,tensor_shape}.proto):
  *
  *   Event           1 wall_time  2 step  3 file_version  5 summary  7 session_log
@@ -12,9 +12,9 @@
  *   SummaryMetadata 1 plugin_data      PluginData  1 plugin_name
  *   TensorProto     1 dtype (7: text)  2 tensor_shape  8 string_val
  *
- * A run that goes on writes a new file, whose name comes behind those of the ones before, and begins it with a START at
- * the first step to come: TensorBoard, where it has read events of that step or later, forgets them. Here they are cut
- * off, so that others read nothing twice either. */
+ * A resumed run writes a new file, whose name sorts after the earlier ones, and begins it with a START at the next
+ * step: this makes TensorBoard discard any events it has read of that step or later. Here they are cut off as well,
+ * so that other readers see nothing twice. */
 #include "engine/output/sinks_inside.h"
 
 #include "io/file.h"
@@ -30,7 +30,7 @@
 #include <unistd.h>
 
 #define BEGIN "events.out.tfevents."
-#define END   ".betty" /* so that files of others stay as they are */
+#define END   ".betty" /* so that other files are left alone */
 
 enum { TEXT_DTYPE = 7, SESSION_START = 1 };
 
@@ -43,7 +43,7 @@ static int is_ours(const struct dirent *entry)
            strcmp(entry->d_name + length - end, END) == 0;
 }
 
-/* Calls `each` for every file, in the order of their names, which is that of time. */
+/* Calls `each` for every file in order of name, which is the order of time. */
 static bt_status visit(const char *folder, void (*each)(void *user, const char *path, const char *name, int64_t size),
                        void *user)
 {
@@ -85,8 +85,8 @@ static void remove_one(void *user, const char *path, const char *name, int64_t s
 static void remove_all(const char *folder) { (void)visit(folder, remove_one, NULL); }
 
 typedef struct cut {
-    int64_t keep, before; /* bytes of all files: to be kept; of those that were kept so far */
-    int64_t last;         /* seconds, in the name of the last file that stays */
+    int64_t keep, before; /* bytes of all files: to keep; kept so far */
+    int64_t last;         /* seconds in the name of the last remaining file */
     bool failed;
 } cut;
 
@@ -108,7 +108,7 @@ static void cut_one(void *user, const char *path, const char *name, int64_t size
 
 /* ---- events ---- */
 
-/* Buckets from the middle one on are counted outwards. */
+/* Buckets are counted outwards from the middle. */
 double bt_histogram_limit(int bucket)
 {
     const int place = bucket - BT_HISTOGRAM_SIDE;
@@ -130,7 +130,7 @@ static void put_little(bt_text *out, uint64_t value, int bytes)
         bt_text_put(out, &(unsigned char){(unsigned char)(value >> 8 * i)}, 1);
 }
 
-/* As a record; and empties it. */
+/* Writes the event as a record, and empties it. */
 static void put_event(bt_text *out, bt_text *event)
 {
     bt_text length = {0};
@@ -174,7 +174,7 @@ static void put_start(bt_text *out, int64_t step)
     put_event(out, &event);
 }
 
-/* "classifier.valid.loss" is classifier/valid/loss: TensorBoard has a heading for what stands before the first /. */
+/* "classifier.valid.loss" becomes classifier/valid/loss: TensorBoard uses the part before the first / as a heading. */
 static void put_tag(bt_text *value, const char *name, const char *end)
 {
     char *tag = bt_string("%s%s", name, end);
@@ -196,7 +196,7 @@ static void put_scalar(bt_text *summary, const char *name, const char *end, doub
     bt_proto_message(summary, 1, &value);
 }
 
-/* Upper ends and counts, from the first bucket that has any to the last; empty ones that lie together are one. */
+/* Upper limits and counts from the first nonempty bucket to the last; adjacent empty buckets are merged. */
 static int64_t buckets(const double *counts, double *limits, double *numbers)
 {
     int64_t n = 0;
@@ -245,7 +245,7 @@ static void put_line(bt_text *out, const bt_log_line *line)
     put_event(out, &event);
 }
 
-/* As a vector of one text, which it empties. */
+/* Writes a text as a vector of one, and empties it. */
 static void put_text(bt_text *summary, const char *name, bt_text *text)
 {
     static const char plugin[] = "text";
@@ -263,7 +263,7 @@ static void put_text(bt_text *summary, const char *name, bt_text *text)
     bt_proto_message(summary, 1, &value);
 }
 
-/* The configuration that the folder has, if any, as a block of code of Markdown. */
+/* The configuration in the folder, if any, as a Markdown code block. */
 static bt_status put_config(bt_text *out, const char *folder, int64_t step)
 {
     char *path = bt_string("%s/config.ini", folder), *config = NULL;
@@ -284,7 +284,7 @@ static bt_status put_config(bt_text *out, const char *folder, int64_t step)
 
 /* ---- the sink ---- */
 
-/* Its name sorts behind that of the last one, whatever clocks say. */
+/* The name sorts after the last one, whatever the clock says. */
 static char *new_name(int64_t last)
 {
     char host[65] = "";

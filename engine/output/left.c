@@ -1,4 +1,4 @@
-/* engine/output/left.c: what runs have left in their folders. */
+/* engine/output/left.c: reads what runs have left in their folders. */
 #include "engine/output/left.h"
 
 #include <errno.h>
@@ -21,11 +21,11 @@ bt_status bt_left_folder(const char *folder)
 
 bool bt_left_has(const char *folder, const char *name)
 {
-    char path[PATH_MAX]; /* for memory may run out, which says nothing of the file */
+    char path[PATH_MAX]; /* on the stack: a lack of memory must not look like a missing file */
     return snprintf(path, sizeof path, "%s/%s", folder, name) < (int)sizeof path && access(path, F_OK) == 0;
 }
 
-/* *path: for bt_free; NULL: out of memory. *file NULL: it is not there, or the status says why it cannot be read. */
+/* *path: for bt_free; NULL: out of memory. *file NULL: it does not exist, or the status says why it cannot be read. */
 static bt_status open_file(const char *folder, const char *name, char **path, FILE **file)
 {
     *path = bt_string("%s/%s", folder, name);
@@ -35,7 +35,7 @@ static bt_status open_file(const char *folder, const char *name, char **path, FI
     return *path && errno != ENOMEM ? bt_fail(BT_ERROR_CONFIG, "%s: %s", *path, strerror(errno)) : BT_ERROR_MEMORY;
 }
 
-/* jansson says nothing where its own memory runs out. */
+/* jansson does not report that it ran out of memory. */
 static bool lacks_memory(const json_error_t *why)
 {
     const enum json_error_code code = json_error_code(why);

@@ -1,4 +1,4 @@
-/* engine/output/output.c: the folder that a run leaves. */
+/* engine/output/output.c: the output folder of a run. */
 #include "engine/output/sinks.h"
 
 #include "io/file.h"
@@ -14,7 +14,7 @@ enum { TRIES = 10, BETWEEN_TRIES = 50000 }; /* microseconds */
 
 /* ---- the folder ---- */
 
-/* `path` and all folders above it. */
+/* Creates `path` and all folders above it. */
 static bt_status make_folders(const char *path)
 {
     char *copy = bt_strdup(path);
@@ -71,7 +71,7 @@ bt_output_content bt_output_holds(const char *folder)
     return holds(folder, BT_OUTPUT_GRID) ? BT_OUTPUT_RUNS : BT_OUTPUT_NOTHING;
 }
 
-/* Another run's results are not written over. */
+/* Never overwrites the results of another run. */
 static bt_status check_unused(const char *folder)
 {
     switch (bt_output_holds(folder)) {
@@ -123,16 +123,15 @@ void bt_output_clear(const char *folder)
     }
 }
 
-/* A lock on the folder itself, which ends with the process, however that ends. *lock is -1 where a file system has no
- * locks: there nobody is kept out. */
+/* Locks the folder itself; the lock ends with the process, however that ends. *lock is -1 if the file system has no
+ * locks; then nobody is kept out. */
 static bt_status lock_folder(const char *folder, int *lock)
 {
     *lock = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (*lock < 0)
         return bt_fail(BT_ERROR_FILE, "the output folder %s cannot be opened: %s", folder, strerror(errno));
     bool taken = true;
-    for (int tries = 0; taken && tries < TRIES;
-         tries++) { /* the children of a grid that was killed end a little later */
+    for (int tries = 0; taken && tries < TRIES; tries++) { /* the children of a killed grid end a little later */
         if (flock(*lock, LOCK_EX | LOCK_NB) == 0)
             return BT_OK;
         taken = errno == EWOULDBLOCK;
@@ -152,14 +151,14 @@ bt_status bt_output_check(const char *wanted)
     int lock;
     struct stat info;
     if (!wanted || stat(wanted, &info) != 0 || !S_ISDIR(info.st_mode))
-        return BT_OK; /* whether it can be made will turn out */
+        return BT_OK; /* whether it can be created will be seen later */
     BT_TRY(lock_folder(wanted, &lock));
     if (lock >= 0)
         close(lock);
     return check_unused(wanted);
 }
 
-/* The first free number; mkdir decides, so that two runs at once get two folders. */
+/* Takes the first free number. mkdir decides, so two runs at the same time get different folders. */
 static bt_status make_numbered(const char *stem, char **path)
 {
     BT_TRY(make_folders("runs"));

@@ -1,4 +1,4 @@
-/* engine/output/profile.c: what a profiled run says: a table, profile.json and trace.json. */
+/* engine/output/profile.c: the output of a profiled run: a table, profile.json and trace.json. */
 #include "engine/output/profile.h"
 
 #include "engine/output/json.h"
@@ -11,7 +11,7 @@ enum { LARGEST = 20 };
 
 typedef struct group {
     const bt_profile_row *first;
-    double seconds, again, flops, bytes; /* again: seconds of those that run again */
+    double seconds, again, flops, bytes; /* again: seconds of recomputed steps */
     int64_t calls;
 } group;
 
@@ -36,7 +36,7 @@ static int slower_first(const void *a, const void *b)
     return x->seconds < y->seconds ? 1 : x->seconds > y->seconds ? -1 : 0;
 }
 
-/* Sorted, the slowest first; for bt_free. NULL: out of memory. */
+/* Sums per key, slowest first; for bt_free. NULL: out of memory. */
 static group *add_up(const bt_profile *profile, same_fn *same, int64_t *count)
 {
     int64_t rows, groups = 0;

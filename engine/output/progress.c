@@ -1,4 +1,4 @@
-/* engine/output/progress.c: how far the run is. */
+/* engine/output/progress.c: shows the progress of a run. */
 #include "engine/output/log.h"
 #include "engine/output/ticker.h"
 
@@ -14,9 +14,9 @@ struct bt_progress {
     bt_ticker ticker;
     int64_t total, step, rated_step;
     double start, updated, printed, rated; /* times */
-    double validated;                      /* likewise: when the last line within a validation was printed */
-    double rate;                           /* steps a second; 0: not known yet */
-    bt_text metrics;                       /* of the line on the terminal */
+    double validated;                      /* time of the last line printed during a validation */
+    double rate;                           /* steps per second; 0: not known yet */
+    bt_text metrics;                       /* in the line on the terminal */
 };
 
 bt_progress *bt_progress_new(FILE *file, int64_t total)
@@ -31,7 +31,7 @@ bt_progress *bt_progress_new(FILE *file, int64_t total)
     return progress;
 }
 
-/* An average over the whole run at first, over about MEMORY later on. */
+/* Averages over the whole run at first, later over about MEMORY seconds. */
 static void measure(bt_progress *progress, double now)
 {
     double passed = now - progress->rated;
@@ -107,7 +107,7 @@ void bt_progress_step(bt_progress *progress, int64_t step)
     draw(progress);
 }
 
-/* On a terminal in the place of the line that is drawn there; the metrics that come then take its place. */
+/* On a terminal this replaces the progress line; the metrics that follow replace it in turn. */
 void bt_progress_validation(void *user, const char *level, int64_t done, int64_t batches)
 {
     bt_progress *progress = user;
@@ -133,7 +133,7 @@ void bt_progress_validation(void *user, const char *level, int64_t done, int64_t
 
 static void metrics_line(bt_progress *progress, bool lasting, const char *text)
 {
-    const char *values = strstr(text, "  "); /* behind "step 10/6000" */
+    const char *values = strstr(text, "  "); /* after "step 10/6000" */
     if (progress->ticker.terminal && !lasting) {
         progress->metrics.size = 0;
         bt_text_add(&progress->metrics, "%s", values ? values : "");

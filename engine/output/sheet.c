@@ -1,8 +1,8 @@
-/* engine/output/sheet.c: cells of words in rows and columns, as lines of text or as Markdown. */
+/* engine/output/sheet.c: tables of words, as lines of text or as Markdown. */
 #include "engine/output/sheet.h"
 
 struct bt_sheet {
-    int64_t rows, columns; /* with the row of headers */
+    int64_t rows, columns; /* including the header row */
     bt_text *cells;        /* row by row, each with its note at the end */
 };
 
@@ -41,7 +41,7 @@ static const bt_text *look(const bt_sheet *sheet, int64_t row, int64_t column)
     return &sheet->cells[row * (sheet->columns + 1) + column];
 }
 
-/* As a terminal shows it: characters, not bytes. */
+/* The width on a terminal: characters, not bytes. */
 static int width_of(const bt_text *words)
 {
     int width = 0;
@@ -62,7 +62,7 @@ static int width_of_column(const bt_sheet *sheet, int64_t column)
     return widest && header > widest ? header : widest;
 }
 
-/* One line of text, without what would end a cell. */
+/* Adds one line of text without characters that would end a cell. */
 static void add_plain(bt_text *text, const char *words, bool markdown)
 {
     for (; *words; words++)

@@ -1,4 +1,4 @@
-/* engine/output/sinks.c: the sinks of a run, as one. */
+/* engine/output/sinks.c: the sinks of a run, combined. */
 #include "engine/output/sinks_inside.h"
 
 #include <unistd.h>
@@ -39,7 +39,7 @@ void bt_log_remove(const char *folder)
     }
 }
 
-/* Of a file that somebody has cut or removed since, what is there goes on. */
+/* If somebody has shortened or removed the file since, its present length is kept. */
 static int64_t kept(int kind, const char *folder, int64_t length)
 {
     const char *file = defs[kind]->file;

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Keys are set one after the other; the first that fails is remembered. */
+/* Sets keys one after the other, and remembers the first failure. */
 typedef struct builder {
     json_t *root;
     bool failed;
@@ -29,7 +29,7 @@ static json_t *sizes(builder *b, bt_memory_sizes memory)
     return object;
 }
 
-/* A setting with the type that it has in the INI file; "all" and the like stay text. */
+/* A setting with its type in the INI file; "all" and the like stay text. */
 static json_t *setting(bt_key_kind kind, const char *value)
 {
     char *end;

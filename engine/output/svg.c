@@ -1,4 +1,4 @@
-/* engine/output/svg.c: the parts of every picture: text and ticks, for any browser. */
+/* engine/output/svg.c: the common parts of all pictures: text and ticks, for any browser. */
 #include "engine/output/svg_inside.h"
 
 #include <math.h>

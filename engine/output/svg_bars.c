@@ -1,4 +1,4 @@
-/* engine/output/svg_bars.c: a picture of bars and of marks beside them. */
+/* engine/output/svg_bars.c: a picture of bars with marks next to them. */
 #include "engine/output/svg_inside.h"
 
 #include <math.h>
@@ -14,9 +14,9 @@ static const char *const colours[] = {"#4e79a7", "#f28e2b", "#59a14f", "#b07aa1"
 typedef struct drawing {
     const bt_svg_chart *chart;
     bt_text *text;
-    double names, marks, width;   /* where bars begin, and marks; the whole */
-    double bar_scale, mark_scale; /* pixels a unit */
-    double legend, height;        /* its height; the whole */
+    double names, marks, width;   /* where bars and marks begin; the total width */
+    double bar_scale, mark_scale; /* pixels per unit */
+    double legend, height;        /* height of the legend; the total height */
 } drawing;
 
 static void put(drawing *d, double x, double y, const char *style, const char *words, int most)
@@ -24,7 +24,7 @@ static void put(drawing *d, double x, double y, const char *style, const char *w
     bt_svg_put(d->text, x, y, style, words, most);
 }
 
-/* What stands behind a bar or a mark: on white, for lines pass there. */
+/* The words after a bar or a mark, on white because lines pass there. */
 static void put_behind(drawing *d, double x, double y, const char *colour, const char *words)
 {
     enum { CUT = 74 };
@@ -110,7 +110,7 @@ static void draw_axis(drawing *d, double left, double scale, double most, double
     }
 }
 
-/* Where the first row ends, down through the others. */
+/* A line from the end of the first row down through the others. */
 static void draw_first(drawing *d, double x)
 {
     bt_text_add(d->text, "<path d=\"M%.1f %.1fV%.1f\" stroke=\"#888888\" stroke-dasharray=\"3 3\"/>\n", x,

@@ -1,5 +1,5 @@
-/* engine/output/svg_curves.c: curves over steps, each with its last value beside it, for a page of many. Colours are
- * the page's, by classes, so that it can be dark or light; dashes tell curves apart where colours do not. */
+/* engine/output/svg_curves.c: curves over steps, each with its last value next to it, for a page of many. Colours are
+ * classes of the page, so that it can be dark or light; dashes distinguish curves with the same colour. */
 #include "engine/output/svg_inside.h"
 
 #include <math.h>
@@ -13,8 +13,8 @@ typedef struct drawing {
     const bt_svg_curves *chart;
     bt_text *text;
     double left, right;         /* of the plot */
-    double first, last, x_step; /* steps, and from tick to tick */
-    double low, high, y_step;   /* values, as they are drawn: their logarithms on such an axis */
+    double first, last, x_step; /* steps; distance between ticks */
+    double low, high, y_step;   /* values as drawn: logarithms on a logarithmic axis */
     bool logarithmic;
 } drawing;
 
@@ -25,7 +25,7 @@ typedef struct label {
 } label;
 
 static double height_of(const drawing *d, double value) { return d->logarithmic ? log10(value) : value; }
-/* Ticks from `from` on, as far as `to`; a picture never has more than a few. */
+/* The number of ticks from `from` to `to`; a picture never has more than a few. */
 static int ticks_of(double from, double to, double step)
 {
     const double count = floor((to - from) / step + 1e-6) + 1;
@@ -63,7 +63,7 @@ static void scale_steps(drawing *d)
 {
     if (!(d->first <= d->last))
         d->first = d->last = 0;
-    if (d->first > 0 && d->first <= 0.2 * d->last) /* the beginning is worth its room */
+    if (d->first > 0 && d->first <= 0.2 * d->last) /* the beginning is worth the space */
         d->first = 0;
     if (d->last - d->first < 1) {
         d->first -= 1;
@@ -72,12 +72,12 @@ static void scale_steps(drawing *d)
     d->x_step = fmax(1, bt_svg_step(d->last - d->first, 1));
 }
 
-/* From tick to tick, around all values. */
+/* The axis ends at ticks that enclose all values. */
 static void scale_values(drawing *d)
 {
     if (!(d->low <= d->high))
         d->low = d->high = 0;
-    d->low = fmax(d->low, -1e300); /* so that their difference is a number */
+    d->low = fmax(d->low, -1e300); /* so that their difference is finite */
     d->high = fmin(d->high, 1e300);
     d->logarithmic = d->low > 0 && d->high / d->low >= 100;
     if (d->logarithmic) {
@@ -87,7 +87,7 @@ static void scale_values(drawing *d)
         return;
     }
     const double size = fmax(fabs(d->low), fabs(d->high));
-    if (d->high - d->low <= 1e-9 * size || size < 1e-290) { /* all the same */
+    if (d->high - d->low <= 1e-9 * size || size < 1e-290) { /* all equal */
         const double room = size < 1e-290 ? 1 : 0.5 * size;
         d->low -= room;
         d->high += room;
@@ -111,7 +111,7 @@ static void step_words(double value, char text[32])
                            : value);
 }
 
-/* So many that neighbouring ticks differ. */
+/* Enough digits for neighbouring ticks to differ. */
 static int digits_of(const drawing *d)
 {
     const double ticks = fmax(fabs(d->low), fabs(d->high)) / d->y_step;
@@ -126,7 +126,7 @@ static void value_words(const drawing *d, double value, char text[32])
         snprintf(text, 32, "%.*g", digits_of(d), fabs(value) < d->y_step / 1e6 ? 0 : value);
 }
 
-/* For the numbers beside the vertical axis. */
+/* The width of the numbers at the vertical axis. */
 static double tick_room(const drawing *d)
 {
     char words[32];
@@ -162,12 +162,12 @@ static void draw_axes(const drawing *d)
 
 /* ---- curves ---- */
 
-static double clear_of(const drawing *d, double value) /* of a band's end, on an axis that may be logarithmic */
+static double clear_of(const drawing *d, double value) /* the end of a band, on a possibly logarithmic axis */
 {
     return d->logarithmic ? fmax(value, pow(10, d->low)) : value;
 }
 
-/* Stretches between gaps, there along the upper end and back along the lower one. */
+/* The stretches between gaps: forward along the upper end and back along the lower one. */
 static void draw_band(const drawing *d, const bt_svg_curve *curve)
 {
     bt_text_add(d->text, "<path class=\"band c%d\" d=\"", curve->colour % BT_SVG_COLOURS);
@@ -217,7 +217,7 @@ static void draw_line(const drawing *d, const bt_svg_curve *curve)
     }
 }
 
-/* ---- last values, beside the end of each curve ---- */
+/* ---- last values, at the end of each curve ---- */
 
 static const bt_svg_at *last_of(const bt_svg_curve *curve)
 {
@@ -250,7 +250,7 @@ static int higher_first(const void *a, const void *b)
     return x->y > y->y ? 1 : x->y < y->y ? -1 : 0;
 }
 
-/* Below one another, and within the picture. */
+/* Spreads the labels vertically within the picture. */
 static void spread(label *labels, int count)
 {
     const double bottom = HIGH - FOOT + 4;

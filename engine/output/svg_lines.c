@@ -1,4 +1,4 @@
-/* engine/output/svg_lines.c: lines through points, on two axes, each with its name beside its first point. */
+/* engine/output/svg_lines.c: lines through points on two axes, each with its name next to its first point. */
 #include "engine/output/svg_inside.h"
 
 #include <math.h>
@@ -12,14 +12,14 @@ static const char *const colours[] = {"#4e79a7", "#f28e2b", "#59a14f", "#b07aa1"
 typedef struct drawing {
     const bt_svg_lines *chart;
     bt_text *text;
-    double x_step, y_step;                   /* from tick to tick */
-    double x_least, y_least, x_most, y_most; /* at the ends of the axes, which are ticks */
+    double x_step, y_step;                   /* distance between ticks */
+    double x_least, y_least, x_most, y_most; /* the ends of the axes, which are ticks */
 } drawing;
 
 static double place_x(const drawing *d, double x) { return LEFT + WIDE * (x - d->x_least) / (d->x_most - d->x_least); }
 static double place_y(const drawing *d, double y) { return TOP + HIGH * (d->y_most - y) / (d->y_most - d->y_least); }
 
-/* Both ends of an axis become ticks. */
+/* Moves both ends of an axis to ticks. */
 static double round_ends(double *least, double *most, double unit)
 {
     if (*least == *most)
@@ -88,7 +88,7 @@ static void draw_line(const drawing *d, const bt_svg_line *line, const char *col
     }
 }
 
-/* The next name downward: where its line begins, or below the one above. -1: there is none. */
+/* The next name downwards, at the beginning of its line or below the name above. -1: none. */
 static int64_t next_name(const drawing *d, const bool *named)
 {
     int64_t next = -1;
@@ -105,7 +105,7 @@ static const char *colour_of(const bt_svg_line *line, int64_t place)
     return line->heavy ? HEAVY : colours[place % BT_COUNT_OF(colours)];
 }
 
-/* On white, for lines pass there. */
+/* On white because lines pass there. */
 static void draw_names(const drawing *d, bool *named)
 {
     double last = -LABEL;

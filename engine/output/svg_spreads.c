@@ -1,5 +1,5 @@
-/* engine/output/svg_spreads.c: rows of dots, with their mean and deviation, on an axis for each quantity: panels side
- * by side, some to a band; the bands stand one below the other. */
+/* engine/output/svg_spreads.c: rows of dots with their mean and deviation, on an axis for each quantity. The panels are
+ * side by side in bands, and the bands below one another. */
 #include "engine/output/svg_inside.h"
 
 #include <math.h>
@@ -14,7 +14,7 @@ typedef struct drawing {
     const bt_svg_spreads *chart;
     bt_text *text;
     double names;   /* where the panels begin */
-    int64_t across; /* panels of a band */
+    int64_t across; /* panels per band */
 } drawing;
 
 typedef struct panel {
@@ -30,7 +30,7 @@ static const bt_svg_spread *spread_of(const drawing *d, int64_t row, int64_t qua
 
 static double place(const panel *p, double value) { return p->left + PANEL * (value - p->low) / (p->high - p->low); }
 
-/* From tick to tick, around all dots and deviations. */
+/* The axis ends at ticks that enclose all dots and deviations. */
 static void scale(const drawing *d, panel *p)
 {
     double low = INFINITY, high = -INFINITY;
@@ -47,7 +47,7 @@ static void scale(const drawing *d, panel *p)
     }
     if (!(low <= high))
         low = high = 0;
-    if (high - low <= 1e-12 * fmax(fabs(low), fabs(high))) { /* all the same */
+    if (high - low <= 1e-12 * fmax(fabs(low), fabs(high))) { /* all equal */
         const double room = low != 0 ? 0.1 * fabs(low) : 1;
         low -= room;
         high += room;
@@ -60,7 +60,7 @@ static void scale(const drawing *d, panel *p)
 static void draw_axis(const drawing *d, const panel *p)
 {
     const int64_t ticks = (int64_t)llround((p->high - p->low) / p->step);
-    const int64_t every = ticks > 4 ? 2 : 1; /* so that their numbers have room */
+    const int64_t every = ticks > 4 ? 2 : 1; /* to leave room for the numbers */
     for (int64_t i = 0; i <= ticks; i++) {
         const double value = p->low + (double)i * p->step, x = place(p, value);
         char number[32];
@@ -74,7 +74,8 @@ static void draw_axis(const drawing *d, const panel *p)
                34);
 }
 
-/* The deviation as a bar, the mean as a line across it, and the dots, of which neighbours do not hide one another. */
+/* The deviation as a bar, the mean as a line across it, and the dots, placed so that neighbours do not hide one
+ * another. */
 static void draw_spread(const drawing *d, const panel *p, int64_t row, double y)
 {
     const bt_svg_spread *s = spread_of(d, row, p->quantity);

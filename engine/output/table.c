@@ -32,7 +32,7 @@ void bt_csv_text(bt_text *line, const char *text)
     bt_text_add(line, "\"");
 }
 
-/* 9 digits do for a number that is a float. */
+/* 9 digits are enough for a float. */
 void bt_csv_number(bt_text *line, double value)
 {
     if (isnan(value))

@@ -1,4 +1,4 @@
-/* engine/output/ticker.c: the last line of a terminal, which is rewritten as things go on. */
+/* engine/output/ticker.c: the last line of a terminal, which is updated in place. */
 #include "engine/output/ticker.h"
 
 #include <stdarg.h>

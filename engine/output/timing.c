@@ -1,5 +1,5 @@
-/* engine/output/timing.c: the mean time of a step. Not a median: where one step in many updates the upper levels, too,
- * it would leave their time out. */
+/* engine/output/timing.c: the mean time of a step. A median would ignore the time of upper updates, if only one step in
+ * many includes one. */
 #include "engine/output/log.h"
 
 #include <math.h>

@@ -1,4 +1,4 @@
-/* engine/plugin/cc.c: C files into shared objects, kept in a private cache. */
+/* engine/plugin/cc.c: compiles C files into shared objects, kept in a private cache. */
 #include "engine/plugin/cc.h"
 
 #include "engine/plugin/spawn.h"
@@ -21,7 +21,7 @@
 
 enum { MAX_WORDS = 32 };
 
-/* What every compilation gets. A call of an undeclared function is a misspelt name, and is best found here. */
+/* For every compilation. A call of an undeclared function is usually a misspelt name, and best reported here. */
 static const char *const flags[] = {"-std=c11",
                                     "-D_DEFAULT_SOURCE", /* M_PI */
                                     "-O2",
@@ -73,7 +73,7 @@ static bt_status make_folder(const char *path)
     return bt_fail(BT_ERROR_FILE, "the cache folder %s cannot be created: %s", path, strerror(errno));
 }
 
-/* Code that is loaded must not be anybody else's: the folder is the user's alone. */
+/* The code that we load must be the user's own, so nobody else may have access to the folder. */
 static bt_status check_private(const char *path)
 {
     struct stat info;
@@ -108,7 +108,7 @@ static char *cache_folder(void)
 
 enum { KEPT_DAYS = 60 };
 
-/* Objects that nobody has used for long are removed when a new one is made; a failure is none of the run's business. */
+/* Removes objects that have not been used for long when a new one is made. A failure does not affect the run. */
 static void forget_old(const char *object)
 {
     char *folder = bt_strdup(object);
@@ -170,7 +170,7 @@ static bt_status command_begin(command *c)
     return add_word(c, c->include);
 }
 
-/* Runs the command with these words at its end; the file's mistakes are in the message. */
+/* Runs the command with these words at its end; the message contains the errors in the file. */
 static bt_status run(const command *c, const char *source, const char *const *words, uint64_t *hash)
 {
     command all = *c;
@@ -186,7 +186,7 @@ static bt_status run(const command *c, const char *source, const char *const *wo
     return s;
 }
 
-/* Into a temporary name first, so that nobody ever loads half a file. */
+/* Compiles to a temporary name first, so that nobody ever loads half a file. */
 static bt_status build(const command *c, const char *source, const char *object)
 {
     char *temporary = bt_string("%s.XXXXXX", object);
@@ -210,7 +210,7 @@ static bt_status build(const command *c, const char *source, const char *object)
     return s;
 }
 
-/* FOLDER/STEM-HASH.so; the hash is of the flags and of what the preprocessor writes, which -dD makes name the
+/* FOLDER/STEM-HASH.so. The hash covers the flags and the output of the preprocessor, which with -dD includes the
  * compiler's version and target. */
 static bt_status object_name(const command *c, const char *source, char **object)
 {
@@ -240,7 +240,7 @@ bt_status bt_cc(const char *source, char **object)
     if (s == BT_OK)
         s = object_name(&c, source, object);
     if (s == BT_OK && access(*object, R_OK) == 0) {
-        utimensat(AT_FDCWD, *object, NULL, 0); /* used today */
+        utimensat(AT_FDCWD, *object, NULL, 0); /* marks it as used today */
     } else if (s == BT_OK) {
         s = build(&c, source, *object);
         forget_old(*object);

@@ -1,4 +1,4 @@
-/* engine/plugin/plugin.c: problem definitions by name. */
+/* engine/plugin/plugin.c: finds problem definitions by name. */
 #include "engine/plugin/plugin.h"
 
 #include "engine/plugin/cc.h"
@@ -90,7 +90,7 @@ static bt_status open_builtin(const char *name, const bt_builtin *builtins, cons
     return s;
 }
 
-/* FOLDER/NAME, never beginning with -, which a compiler would take for an option. */
+/* FOLDER/NAME, never beginning with -, which the compiler would take for an option. */
 static void source_path(const char *name, const char *folder, bt_text *path)
 {
     bool plain = *name == '/' || !folder || !*folder || strcmp(folder, ".") == 0;

@@ -58,7 +58,7 @@ static int start(const char *const *argv, const pipes *p, pid_t *child)
         error = posix_spawn_file_actions_adddup2(&actions, p->write[OUT], STDOUT_FILENO);
     if (!error)
         error = posix_spawn_file_actions_adddup2(&actions, p->write[ERR], STDERR_FILENO);
-    /* posix_spawnp does not write to its arguments; that they are not const is history. */
+    /* posix_spawnp does not write to its arguments; they are not const for historical reasons. */
     char *const *arguments;
     memcpy(&arguments, &argv, sizeof arguments);
     if (!error)
@@ -74,7 +74,7 @@ static void keep(bt_text *message, const char *data, int64_t size)
         bt_text_add(message, size > room ? "%.*s\n..." : "%.*s", (int)(size < room ? size : room), data);
 }
 
-/* The hash goes by blocks of one size, so that it does not depend on how the pipe cuts the output. */
+/* The hash is over blocks of a fixed size, so that it does not depend on how the pipe splits the output. */
 typedef struct block {
     char data[8192];
     size_t fill;
@@ -96,7 +96,7 @@ static void hash_on(block *b, const char *data, size_t size, uint64_t *hash)
     }
 }
 
-/* Takes what both streams bring, in turn, until both have ended. */
+/* Reads from both streams, in turn, until both have ended. */
 static void drain(pipes *p, bt_spawn_result *result)
 {
     char buffer[8192];

@@ -1,4 +1,4 @@
-/* engine/process/process.c: child processes that tell their parent, line by line. */
+/* engine/process/process.c: child processes that report to their parent line by line. */
 #include "engine/process/process.h"
 
 #include <errno.h>
@@ -43,7 +43,7 @@ void bt_process_can_finish(void)
     sigaction(SIGTERM, &action, NULL);
 }
 
-/* What a problem prints does not get between the parent's lines. */
+/* What a problem prints must not get between the parent's lines. */
 static void live(const bt_process *process, pid_t parent, int end)
 {
     signal(SIGINT, SIG_IGN);
@@ -128,7 +128,7 @@ static bt_status take(bt_process *process, const char *data, size_t size)
     return BT_OK;
 }
 
-/* Waits for its end, and says how that was. */
+/* Waits for its end, and returns how it ended. */
 static int bury(bt_process *process)
 {
     int how = 0;
@@ -151,7 +151,7 @@ static void end_of(bt_process *process)
         bt_text_add(&process->why, "its process ended with exit code %d; see its messages above", WEXITSTATUS(how));
 }
 
-/* A child has ended when it has closed its end. */
+/* A child has ended when it has closed its end of the pipe. */
 static bt_status hear(bt_process *process, bool *ended)
 {
     char buffer[8192];

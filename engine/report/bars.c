@@ -1,11 +1,11 @@
-/* engine/report/bars.c: bars of parts. Words are HTML, so that they stay as large as they are on any screen; only the
- * bars grow and shrink. */
+/* engine/report/bars.c: bars with parts. Labels are HTML, so they keep their size on any screen; only the bars
+ * scale. */
 #include "engine/report/report_inside.h"
 
 #include <math.h>
 #include <string.h>
 
-enum { UNITS = 1000, REST = BT_CATEGORIES }; /* each kind has its colour; the last is for what is nothing */
+enum { UNITS = 1000, REST = BT_CATEGORIES }; /* each kind has its colour; the last is for everything else */
 
 double bt_bar_length(double value) { return value > 0 && isfinite(value) ? fmin(value, 1e18) : 0; }
 

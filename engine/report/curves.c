@@ -5,22 +5,22 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { ROWS = 8 }; /* of a table, and the last values */
+enum { ROWS = 8 }; /* of a table, before the last values */
 
-typedef struct behind {        /* a curve */
+typedef struct behind {        /* the data of one curve */
     bt_svg_at *points, *drawn; /* all of its points, and thinned */
     int64_t count;             /* of all */
     char last[96];             /* "0.83 (0.82 to 0.85)", "0.83, 2 of 3 runs" */
-    char note[32];             /* " (2 of 3)": of a last value that not all runs have */
+    char note[32];             /* " (2 of 3)": if some runs lack a last value */
 } behind;
 
 typedef struct chart {
     const bt_report_all *all;
     const char *name; /* of the metric */
     bt_svg_curve *curves;
-    behind *behind; /* each of them */
+    behind *behind; /* of each curve */
     int64_t count;
-    bool seeds, interval; /* what bands are */
+    bool seeds, interval; /* what the bands show */
 } chart;
 
 /* ---- filling ---- */
@@ -35,7 +35,7 @@ static void range_words(const bt_svg_at *at, bool band, char words[64])
         snprintf(words, 64, "%.5g", at->value);
 }
 
-/* How many of them have a number at this step. */
+/* How many of them have a finite value at this step. */
 static int64_t count_at(const bt_series *const *series, int64_t count, double step)
 {
     int64_t there = 0;
@@ -58,7 +58,7 @@ static void say_last(behind *b, const bt_series *const *found, int64_t count, bo
     snprintf(b->note, sizeof b->note, " (%d of %d)", (int)there, (int)count);
 }
 
-/* The curve of a group, if its runs have such a metric. */
+/* Adds the curve of a group, if its runs have this metric. */
 static bt_status add_curve(chart *c, int64_t group)
 {
     const bt_series *found[BT_REPORT_MOST];
@@ -93,7 +93,7 @@ static bt_status add_curve(chart *c, int64_t group)
     return BT_OK;
 }
 
-/* ---- the table behind ---- */
+/* ---- the table of values ---- */
 
 static int by_step(const void *key, const void *point)
 {
@@ -114,7 +114,7 @@ static void add_row(const chart *c, double step, bt_text *html)
     bt_text_add(html, "</tr>\n");
 }
 
-/* Some steps of the first curve; then the last values of all, whichever their step is. */
+/* Some steps of the first curve, then the last values of all curves, whatever their step. */
 static void add_table(const chart *c, bt_text *html)
 {
     const int64_t count = c->behind[0].count, shown = count - 1 < ROWS ? count - 1 : ROWS;
@@ -204,8 +204,8 @@ static json_t *add_name(json_t *levels, const char *name)
     return NULL;
 }
 
-/* {"classifier": {"classifier.loss": true}}: levels and their metrics, as they first appear; learning rates come last.
- */
+/* {"classifier": {"classifier.loss": true}}: levels and their metrics in order of appearance; learning rates come
+ * last. */
 static json_t *names_by_level(const bt_report_all *all)
 {
     json_t *levels = json_object();

@@ -1,5 +1,5 @@
-/* engine/report/findings.c: which gradients the levels follow, what a check of the hypergradient has found, and every
- * setting. */
+/* engine/report/findings.c: the gradients that the levels follow, the result of a check of the hypergradient, and all
+ * settings. */
 #include "engine/report/report_inside.h"
 
 #include <math.h>
@@ -9,7 +9,7 @@
 
 static const json_t *equation_of(const bt_report_run *run) { return run->equation; }
 
-/* Each line apart, so that one that is too long goes on further to the right. */
+/* Each line gets an element of its own, so that the rest of a long line is indented. */
 static void add_lines(const char *lines, bt_text *html)
 {
     bt_text_add(html, "<pre>");
@@ -132,7 +132,7 @@ void bt_report_check(const bt_report_all *all, bt_text *html)
 
 /* ---- the configuration ---- */
 
-/* Names are SECTION.KEY, those of a section one after the other. */
+/* Names are SECTION.KEY, grouped by section. */
 static void add_settings(json_t *settings, bt_text *html)
 {
     const char *name, *last = "";

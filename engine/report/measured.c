@@ -1,4 +1,4 @@
-/* engine/report/measured.c: what memory techniques buy and cost, and where the time of a run went. */
+/* engine/report/measured.c: what memory techniques save and cost, and where the time of a run went. */
 #include "engine/ablation/ablation.h"
 #include "engine/report/report_inside.h"
 
@@ -139,7 +139,7 @@ static void name_kernel(const json_t *call, bt_text *name)
     bt_text_add(name, "%s, %s", bt_json_read_text(call, "level"), bt_json_read_text(call, "kernel"));
 }
 
-/* Seconds by what `name` says of each call; NULL: out of memory. */
+/* Sums the seconds of the calls by the text that `name` gives for each; NULL: out of memory. */
 static json_t *add_up(const json_t *calls, void (*name)(const json_t *call, bt_text *name))
 {
     json_t *sums = json_object();

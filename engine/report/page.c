@@ -1,4 +1,4 @@
-/* engine/report/page.c: the page, from its parts. It asks for nothing from elsewhere, and runs no script. */
+/* engine/report/page.c: the page, assembled from its parts. It loads nothing and runs no script. */
 #include "engine/report/report_inside.h"
 
 #include "base/version.h"
@@ -68,7 +68,7 @@ static bt_status add_parts(const bt_report_all *all, bt_text *html)
     return BT_OK;
 }
 
-/* Links to the sections that there are. */
+/* Links to the existing sections. */
 static void add_links(const bt_text *parts, bt_text *html)
 {
     static const char begin[] = "<section id=\"";

@@ -1,4 +1,4 @@
-/* engine/report/read.c: the folders that a report is of, and which of their runs differ in their seed alone. */
+/* engine/report/read.c: reads the folders of a report, and finds the runs that differ only in their seed. */
 #include "engine/report/report_inside.h"
 
 #include <errno.h>
@@ -9,7 +9,7 @@
 
 /* ---- files ---- */
 
-enum { EQUATION = 100000 }; /* bytes that are read */
+enum { EQUATION = 100000 }; /* bytes to read, at most */
 
 static bt_status load_equation(const char *folder, json_t **value)
 {
@@ -29,7 +29,7 @@ static bt_status load_equation(const char *folder, json_t **value)
     return status;
 }
 
-/* "reweight-1" of "runs/reweight-1/"; of "." its real name. */
+/* "reweight-1" for "runs/reweight-1/"; for ".", its real name. */
 static char *name_of(const char *folder)
 {
     char real[PATH_MAX];
@@ -51,7 +51,7 @@ bool bt_report_own(const char *setting)
     return false;
 }
 
-/* What runs of one configuration have in common. */
+/* What the runs of one configuration have in common. */
 static bt_status find_common(bt_report_run *run)
 {
     const char *name;
@@ -65,7 +65,7 @@ static bt_status find_common(bt_report_run *run)
     }
     json_object_foreach(run->compared.code, name, value)
     {
-        if (!strstr(name, ".data ")) /* a seed may draw the labels' noise */
+        if (!strstr(name, ".data ")) /* label noise may depend on the seed */
             run->code = bt_json_with(run->code, name, json_incref(value));
     }
     return run->settings && run->code ? BT_OK : bt_fail(BT_ERROR_MEMORY, "%s: no memory for its settings", run->folder);
@@ -98,7 +98,7 @@ static bt_status read_run(const char *folder, bt_report_all *all)
     return find_common(run);
 }
 
-/* Those of its runs that have begun. */
+/* Those of the grid's runs that have begun. */
 static bt_status read_grid(const char *folder, bt_report_all *all)
 {
     json_t *grid;
@@ -148,7 +148,7 @@ static bt_status read_folder(const char *folder, bt_report_all *all)
                    folder);
 }
 
-/* ---- which runs differ in their seed alone ---- */
+/* ---- which runs differ only in their seed ---- */
 
 /* A to Z, then AA, AB, ... */
 static void letters_of(int64_t group, char letters[8])

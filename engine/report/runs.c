@@ -1,14 +1,14 @@
-/* engine/report/runs.c: which runs there are, by configuration, and what differs between them. */
+/* engine/report/runs.c: the list of runs by configuration, and what differs between them. */
 #include "engine/report/report_inside.h"
 
 #include <math.h>
 #include <string.h>
 
-/* ---- what tells configurations apart ---- */
+/* ---- what distinguishes configurations ---- */
 
-enum { SHOWN = 6 }; /* settings of a title */
+enum { SHOWN = 6 }; /* settings in a title */
 
-/* Of the first run of each group; NULL: out of memory. */
+/* Compares the first runs of the groups; NULL: out of memory. */
 static json_t *settings_apart(const bt_report_all *all)
 {
     bt_compared *firsts = bt_alloc_array((size_t)all->group_count + 1, sizeof *firsts);
@@ -50,7 +50,7 @@ static void add_settings(const json_t *rows, int64_t group, bt_text *html)
 
 /* ---- a card for each ---- */
 
-/* A number of each summary: "3.2", or "3.2 (3.1 to 3.4)" with the mean of several. */
+/* A number from each summary: "3.2", or for several runs the mean, "3.2 (3.1 to 3.4)". */
 static void add_number(const bt_report_all *all, int64_t group, const char *title, const char *key, const char *format,
                        const char *unit, bt_text *html)
 {
@@ -80,7 +80,7 @@ static void add_number(const bt_report_all *all, int64_t group, const char *titl
     bt_text_add(html, "</dd>\n");
 }
 
-/* What each run of the group has, once. */
+/* The texts of the runs in the group, without repeating the previous one. */
 static void add_words(const bt_report_all *all, int64_t group, const char *title, const char *key, bt_text *html)
 {
     const json_t *last = NULL;

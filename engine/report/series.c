@@ -1,10 +1,10 @@
-/* engine/report/series.c: metrics over steps, as metrics.jsonl has them; the mean of several runs; fewer points. */
+/* engine/report/series.c: metrics over steps, from metrics.jsonl; the mean of several runs; thinning. */
 #include "engine/report/report_inside.h"
 
 #include <math.h>
 #include <string.h>
 
-#define MOST_STEPS (INT64_C(1) << 52) /* each is a double of its own */
+#define MOST_STEPS (INT64_C(1) << 52) /* each is exact as a double */
 
 /* ---- one run ---- */
 
@@ -31,7 +31,7 @@ static bt_series *find_or_add(bt_series_list *list, const char *name)
     return &list->list[list->count++];
 }
 
-/* A step that is there already gets the later value; one that lies before the last is none that a run writes. */
+/* A repeated step replaces the earlier value. A step before the last one is skipped: no run writes that. */
 static bt_status add_point(bt_series *series, double step, double value, double interval)
 {
     if (series->count && series->points[series->count - 1].step > step)
@@ -105,7 +105,7 @@ static int earlier_first(const void *a, const void *b)
     return x->step < y->step ? -1 : x->step > y->step ? 1 : 0;
 }
 
-/* Of the values that are numbers; without any, there is a gap. */
+/* The mean over the finite values; a gap if there are none. */
 static bt_svg_at mean_of(const bt_svg_at *points, int64_t count)
 {
     bt_svg_at mean = {.step = points[0].step, .low = INFINITY, .high = -INFINITY};
@@ -149,7 +149,7 @@ bt_svg_at *bt_series_join(const bt_series *const *series, int64_t count, int64_t
     return all;
 }
 
-/* Of one stretch: the least and the greatest value in their order, each with the band of all. */
+/* The minimum and the maximum of one stretch, in their order, each with the band of the whole stretch. */
 static int64_t extremes(const bt_svg_at *points, int64_t count, bt_svg_at *to)
 {
     int64_t least = -1, greatest = -1;
@@ -175,7 +175,7 @@ static int64_t extremes(const bt_svg_at *points, int64_t count, bt_svg_at *to)
     return 2;
 }
 
-/* The first and the last point stay as they are. */
+/* Keeps the first and the last point. */
 int64_t bt_series_thin(bt_svg_at *points, int64_t count, int64_t most)
 {
     const int64_t stretches = most / 2 - 1, inner = count - 2;
@@ -186,7 +186,7 @@ int64_t bt_series_thin(bt_svg_at *points, int64_t count, int64_t most)
         const int64_t from = 1 + inner * s / stretches, to = 1 + inner * (s + 1) / stretches;
         bt_svg_at kept[2];
         const int64_t many = extremes(&points[from], to - from, kept);
-        memcpy(&points[left], kept, (size_t)many * sizeof *kept); /* behind what has been read */
+        memcpy(&points[left], kept, (size_t)many * sizeof *kept); /* overwrites only points already read */
         left += many;
     }
     points[left++] = points[count - 1];

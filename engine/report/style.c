@@ -1,7 +1,8 @@
-/* engine/report/style.c: how the page looks: light and dark, on a wide screen and on a narrow one, on paper. */
+/* engine/report/style.c: the style of the page: light and dark, for wide and narrow screens and for paper. */
 #include "engine/report/report_inside.h"
 
-/* Colours that differ in lightness too: blue, vermilion, green, purple, ochre, sky, brown, grey; and of bytes lilac. */
+/* Colours that also differ in lightness: blue, vermilion, green, purple, ochre, sky, brown, grey; for bytes also
+ * lilac. */
 const char *const bt_report_style =
     ":root{color-scheme:light dark;--page:#f6f7f9;--card:#fff;--ink:#1b1f24;--soft:#5b6470;--edge:#dfe3e8;"
     "--grid:#e8ebef;--good:#00734f;--bad:#b3261e;--c0:#0064a8;--c1:#cb5200;--c2:#00855f;--c3:#a64d86;--c4:#8d6c00;"

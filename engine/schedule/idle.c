@@ -1,6 +1,6 @@
-/* engine/schedule/idle.c: keys that somebody has set, and that do nothing in this run.
+/* engine/schedule/idle.c: keys that are set but have no effect in this run.
  *
- * One row says when a key does nothing, and why. A key that has its default asks for nothing, and is not mentioned. */
+ * Each row says when a key has no effect, and why. A key with its default value is not mentioned. */
 #include "engine/level/divide.h"
 #include "engine/level/offload.h"
 #include "engine/level/scale.h"
@@ -9,7 +9,7 @@
 #include "engine/config/ini.h"
 #include <string.h>
 
-/* ---- conditions on the engine; problem is NULL ---- */
+/* ---- conditions on the engine; `problem` is NULL ---- */
 
 static bool nothing_validates(const bt_context *context, const bt_problem *problem)
 {
@@ -75,7 +75,7 @@ static bool writes_no_events(const bt_context *context, const bt_problem *proble
 
 /* ---- conditions on a problem ---- */
 
-/* Derivatives read no forward value of this level: there is nothing that could be computed again. */
+/* Derivatives read no forward value of this level, so there is nothing to recompute. */
 static bool saves_nothing(const bt_context *context, const bt_problem *problem)
 {
     for (int64_t i = 0; i < context->instance->phase_count; i++)
@@ -105,7 +105,7 @@ static bool norms_no_batches(const bt_context *context, const bt_problem *proble
     return (void)context, !bt_module_norms_batches(problem->module);
 }
 
-/* A problem whose hypergradient comes through this one's solution; NULL: none. */
+/* A problem whose hypergradient passes through this one's solution; NULL: none. */
 static const bt_problem *differentiates(const bt_context *context, const bt_problem *lower)
 {
     for (int i = 0; i < context->problem_count; i++)
@@ -120,7 +120,7 @@ static bool not_lower(const bt_context *context, const bt_problem *problem)
     return !differentiates(context, problem);
 }
 
-/* That a solution counts as a constant is what nobody differentiates it for. */
+/* If the solution is declared constant, it is intended that nothing differentiates it. */
 static bool asks_for_nothing(const bt_context *context, const bt_problem *problem)
 {
     return not_lower(context, problem) && !(bt_is_constant(problem) && problem->parent_count);
@@ -162,7 +162,7 @@ static bool has_no_product(const bt_context *context, const bt_problem *problem)
     return (void)context, solver->multiplies && !solver->multiplies(problem);
 }
 
-/* An op of somebody else's may have a bt_detach in its body. */
+/* A user's op may have a bt_detach in its body. */
 static bool detaches_nothing(const bt_context *context, const bt_problem *problem)
 {
     const bt_graph *loss = bt_traced_graph(problem, BT_PURE_STEP);
@@ -188,7 +188,7 @@ static bool no_loader(const bt_context *context, const bt_problem *problem)
     return (void)context, !problem->train || !problem->train->loader;
 }
 
-/* The stream may be opened later, by bt_valid_batch. */
+/* bt_valid_batch may open the stream later. */
 static bool no_valid_loader(const bt_context *context, const bt_problem *problem)
 {
     return (void)context, problem->valid ? !problem->valid->loader : !problem->def->configure_valid_data;
@@ -273,7 +273,7 @@ static bool offloads_no_state(const bt_context *context, const bt_problem *probl
     return true;
 }
 
-/* None of what it names is there. */
+/* Nothing that the key names exists here. */
 static bool has_none_of_it(const bt_context *context, const bt_problem *problem)
 {
     const unsigned offload = problem->settings->offload;
@@ -282,7 +282,7 @@ static bool has_none_of_it(const bt_context *context, const bt_problem *problem)
            !(offload >> BT_OFFLOAD_TRAJECTORY & 1 && problem->trajectory);
 }
 
-/* Adafactor in the form that has a rate of its own. */
+/* Adafactor in the form that sets its own rate. */
 static bool sets_its_rate(const bt_context *context, const bt_problem *problem)
 {
     int relative = bt_hyper_index(problem->settings->optimizer->hypers, "relative_step");
@@ -296,8 +296,8 @@ typedef struct idle_row {
     const char *key;
     bool (*idle)(const bt_context *context, const bt_problem *problem);
     const char *why;
-    bool wiring; /* so because of the problems that there are: engine.levels, for baselines, leaves some out */
-    bool waits;  /* the key acts where a problem above waits for the steps: that can be had */
+    bool wiring; /* depends on which problems take part: engine.levels may leave some out, for baselines */
+    bool waits;  /* the key would work if a problem above waited for the steps, which l2u can arrange */
 } idle_row;
 
 #define ENGINE(key_)  .section = BT_SECTION_ENGINE, .key = (key_)
@@ -397,7 +397,7 @@ static const idle_row rows[] = {
     {PROBLEM("scheduler_eps"), not_plateau, plateau_why},
 };
 
-/* A key that is in no row is one of the problem's method, or acts always. */
+/* A key without a row belongs to the problem's method, or always has an effect. */
 bool bt_is_idle(const bt_context *context, const bt_problem *problem, const char *key)
 {
     const bt_section_kind section = problem ? BT_SECTION_PROBLEM : BT_SECTION_ENGINE;
@@ -408,9 +408,9 @@ bool bt_is_idle(const bt_context *context, const bt_problem *problem, const char
     return idle;
 }
 
-/* ---- what is said ---- */
+/* ---- the warnings ---- */
 
-/* `written` is NULL where the key has its default. */
+/* `written` is NULL if the key has its default. */
 static void warn(bt_context *context, const char *written, const char *why, const char *cure)
 {
     if (written)
@@ -437,7 +437,7 @@ static void warn_rows(bt_context *context, bt_section_kind section, const bt_pro
     }
 }
 
-/* Every method's keys are read, whatever `type` is. */
+/* The keys of all methods are read, whatever `type` is. */
 static void warn_methods(bt_context *context, const bt_problem *problem)
 {
     const bt_method_def *method;
@@ -478,7 +478,7 @@ static void warn_optimizer(bt_context *context, const bt_problem *problem)
         }
 }
 
-/* The other values of the key act. */
+/* The other values of the key do have an effect. */
 static void warn_tf32(bt_context *context, const char *section, bt_section_kind kind, int precision)
 {
     if (precision == BT_IN_TF32 && !computes_tf32(context))

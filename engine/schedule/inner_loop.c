@@ -1,23 +1,23 @@
-/* engine/schedule/inner_loop.c: how an inner loop begins: the task it works on, the parameters it starts from; and what
+/* engine/schedule/inner_loop.c: the beginning of an inner loop: its task, its initial parameters, and the state that
  * roll_back returns to. */
 #include "engine/schedule/schedule.h"
 
 #include "engine/level/keep.h"
 
-/* ---- roll_back: once an upper problem has stepped, the lower one returns to where its inner loop began, and takes one
- * step, on the last batch, with the new upper parameters ---- */
+/* ---- roll_back: after a step of an upper problem, the lower one returns to the start of its inner loop, and takes one
+ * step on the last batch with the new upper parameters ---- */
 
 static bool rolls_back(const bt_problem *problem)
 {
     return problem->context->settings->roll_back && problem->parent_count && !problem->child_count;
 }
 
-/* A copy is there before an inner loop begins, for a run may start within one. */
+/* The copy exists before an inner loop begins, because a run may start within one. */
 static bt_status open_loop_start(bt_problem *problem)
 {
     if (rolls_back(problem) == (problem->loop_start != NULL))
         return BT_OK;
-    bt_kept_free(problem->loop_start); /* it does so no longer */
+    bt_kept_free(problem->loop_start); /* it no longer rolls back */
     problem->loop_start = NULL;
     if (!rolls_back(problem))
         return BT_OK;
@@ -59,9 +59,9 @@ bt_status bt_roll_back_all(bt_context *context)
     return BT_OK;
 }
 
-/* ---- an inner loop begins ---- */
+/* ---- the beginning of an inner loop ---- */
 
-/* A callback that adapts its own problem is not called once more by that. */
+/* A callback that adapts its own problem is not called again by that. */
 bt_status bt_inner_loop_count(bt_problem *problem)
 {
     problem->inner = 0;

@@ -1,11 +1,12 @@
-/* engine/schedule/rewire.c: who depends on whom changes between two steps.
+/* engine/schedule/rewire.c: changes the dependencies between two steps.
  *
- * The programs of every level are compiled again, for the losses may have other derivatives to take; parameters,
- * optimiser state, positions in the data and counters are not touched. What a method keeps for an upper problem goes
- * with the dependency. What cannot be is refused, and all stays as it was. */
+ * The programs of every level are recompiled, because the losses may need other derivatives. Parameters, optimiser
+ * state, positions in the data and counters do not change. What a method keeps for an upper problem is dropped with
+ * the dependency. An invalid change is refused, and everything stays as it was. */
 #include "engine/schedule/schedule.h"
 
-/* Whose solution is ready for whom, [upper, lower] by place; `to`: into the problems, else from them. */
+/* Which solutions are ready for which problem, [upper, lower] by place; `to`: copies into the problems, else from
+ * them. */
 static void copy_ready(bt_context *context, bool *ready, bool to)
 {
     for (int i = 0; i < context->problem_count; i++) {
@@ -17,7 +18,7 @@ static void copy_ready(bt_context *context, bool *ready, bool to)
     }
 }
 
-/* By the dependencies now in force. A lower problem that is ready stays so for those that go on to use it. */
+/* Builds everything for the current dependencies. A ready lower problem stays ready for those that still use it. */
 static bt_status build(bt_context *context)
 {
     size_t count = (size_t)context->problem_count;
@@ -41,7 +42,7 @@ static bt_status build(bt_context *context)
 
 bt_status bt_rewire_apply(bt_context *context, bt_edges *edges)
 {
-    bt_stage_enter(context, BT_STAGE_PROGRAM); /* what is traced may not set the engine going */
+    bt_stage_enter(context, BT_STAGE_PROGRAM); /* what is traced must not start the engine */
     bt_config_swap_edges(context->config, edges);
     bt_status status = build(context);
     if (status != BT_OK) {

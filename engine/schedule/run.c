@@ -1,4 +1,4 @@
-/* engine/schedule/run.c: steps, in the order that the hierarchy asks for. */
+/* engine/schedule/run.c: takes steps, in the order that the hierarchy requires. */
 #include "engine/schedule/schedule.h"
 
 #include <string.h>
@@ -21,7 +21,7 @@ static bt_status step_once(bt_problem *problem, bool *updated)
     *updated = false;
     BT_TRY(bt_check_restored(problem->context));
     BT_TRY(bt_update_scalars(problem->context));
-    BT_TRY(bt_kept_error(problem->context)); /* of a question in a callback: its programs may be half made */
+    BT_TRY(bt_kept_error(problem->context)); /* of a question in a callback, which may have left programs half made */
     bt_stage_enter(problem->context, BT_STAGE_PROGRAM);
     bt_status status = bt_step_call(problem, updated);
     bt_stage_leave(problem->context);
@@ -33,8 +33,8 @@ static bt_status step_once(bt_problem *problem, bool *updated)
 
 static bt_status call_parents(bt_problem *problem);
 
-/* All children have come to the end of their inner loops; and what else is differentiated has made a step, so that
- * there is a batch to do it on. */
+/* Whether all children have completed their inner loops, and all other differentiated problems have taken a step, so
+ * that they have a batch. */
 static bool all_ready(const bt_problem *problem)
 {
     for (int i = 0; i < problem->child_count; i++)
@@ -63,7 +63,7 @@ static bt_status step(bt_problem *problem)
     return call_parents(problem);
 }
 
-/* After every unroll_steps steps: the parents learn that this solution is ready, and step when all of theirs are. */
+/* After every unroll_steps steps, tells the parents that this solution is ready; a parent steps once all of its are. */
 static bt_status call_parents(bt_problem *problem)
 {
     const bt_problem_settings *s = problem->settings;
@@ -110,13 +110,13 @@ static bt_status run_until(bt_context *context, const bt_until *until)
             if (!until->inner[context->leaves[i]->place])
                 continue;
             BT_TRY(step(context->leaves[i]));
-            if (!until->arrived) /* else what it sees comes first */
+            if (!until->arrived) /* otherwise the caller looks first */
                 BT_TRY(bt_roll_back_all(context));
         }
     return BT_OK;
 }
 
-/* Marks the levels whose steps come before one of `upper`: its children and all that it differentiates, with theirs. */
+/* Marks the levels that step before `upper` does: its children and all that it differentiates, with theirs. */
 static bt_status mark_inner(const bt_problem *upper, bool *inner)
 {
     int count = upper->context->problem_count;

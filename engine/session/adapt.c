@@ -1,7 +1,7 @@
-/* engine/session/adapt.c: few-shot evaluation: a few steps of a problem on one batch, and back. */
+/* engine/session/adapt.c: few-shot evaluation: takes a few steps of a problem on one batch, and restores its state. */
 #include "engine/session/session.h"
 
-/* What is there before the first bt_adapt; a second one goes on from the first. */
+/* Keeps the state before the first bt_adapt; a second one continues from the first. */
 static bt_status keep(bt_problem *self)
 {
     if (!self->adapted)
@@ -17,7 +17,7 @@ static bt_status restore(bt_problem *self)
     return status;
 }
 
-/* An inner loop, as one of training begins and goes on. */
+/* An inner loop, which begins and continues as in training. */
 static bt_status inner_loop(bt_problem *self, const bt_batch *batch, int64_t steps)
 {
     BT_TRY(bt_inner_loop_count(self));
@@ -30,7 +30,7 @@ static bt_status inner_loop(bt_problem *self, const bt_batch *batch, int64_t ste
     return BT_OK;
 }
 
-/* Training metrics, and what callbacks keep with bt_state, stay as they are. */
+/* Takes the steps, then restores training metrics and the values that callbacks keep with bt_state. */
 static bt_status steps_on(bt_problem *self, const bt_batch *batch, int64_t steps)
 {
     bt_kept *before = bt_kept_new(self->context, BT_KEEP_REPORTS, NULL);

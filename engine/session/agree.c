@@ -1,5 +1,5 @@
-/* engine/session/agree.c: whether the processes of a run are ranks of the same one: what each of them makes by itself,
- * settings, parameters that a module begins with, batches of a problem, must be the same in all. */
+/* engine/session/agree.c: checks that the processes of a run are ranks of the same run. What each of them computes
+ * itself must be the same in all: settings, initial parameters, batches of a problem. */
 #include "engine/session/run.h"
 
 #include "base/hash.h"
@@ -20,7 +20,7 @@ static bt_status hash_settings(const bt_engine *engine, uint64_t *hash)
     return status;
 }
 
-/* What only updates move, and what they are made by. */
+/* Values that only updates change, and the state that updates use. */
 static bool is_state(const bt_ledger_row *row)
 {
     const bt_role role = row->role;
@@ -28,7 +28,7 @@ static bool is_state(const bt_ledger_row *row)
            (role == BT_ROLE_PARAM || role == BT_ROLE_BUFFER || role == BT_ROLE_SLOT || role == BT_ROLE_OPTIMIZER);
 }
 
-/* But for one of which each rank has a part. */
+/* Skips a variable that is divided between the ranks. */
 static bt_status hash_var(const bt_context *context, const bt_var *var, uint64_t *hash)
 {
     enum { PART = 1 << 16 };

@@ -1,4 +1,4 @@
-/* engine/session/ask.c: what a program may ask an engine: the check of its hypergradients; and batches of its own. */
+/* engine/session/ask.c: what a program can ask an engine for: the check of its hypergradients, and its batches. */
 #include "engine/session/session.h"
 
 #include "engine/check/check.h"
@@ -27,8 +27,8 @@ static bt_status check_levels(bt_engine *engine, const char *level, int64_t samp
 
 typedef struct printing {
     const bt_checking *how;
-    json_t *levels;          /* what check.json has of each */
-    const bt_problem *wrong; /* whose hypergradient disagrees; NULL: none's */
+    json_t *levels;          /* of each level, as in check.json */
+    const bt_problem *wrong; /* the problem whose hypergradient disagrees; NULL: none */
 } printing;
 
 static bt_status print(void *user, const bt_trial *trial)
@@ -54,7 +54,7 @@ static bt_status write_check(const printing *p)
 bt_status bt_engine_check_hypergradient(bt_engine *engine, const bt_checking *how)
 {
     printing p = {.how = how, .levels = json_array()};
-    bt_output *output = NULL; /* locked before the work, which may take long */
+    bt_output *output = NULL; /* locked before the check, which may take long */
     bt_status status = how->folder ? bt_output_open(how->folder, true, &output) : BT_OK;
     if (status == BT_OK)
         status = check_levels(engine, how->level, how->samples, print, &p);
@@ -71,7 +71,7 @@ bt_status bt_engine_check_hypergradient(bt_engine *engine, const bt_checking *ho
 
 typedef struct collected {
     bt_check_result public;
-    bt_region *region; /* of all of it */
+    bt_region *region; /* holds the whole result */
     bt_check_level_result *levels;
 } collected;
 
@@ -115,7 +115,7 @@ static bt_status take_lowers(collected *all, const json_t *list, bt_check_level_
     return lowers ? BT_OK : BT_ERROR_MEMORY;
 }
 
-/* The same that is printed. */
+/* Collects the values that are also printed. */
 static bt_status collect(void *user, const bt_trial *trial)
 {
     collected *all = user;
@@ -154,7 +154,7 @@ bt_check_result *bt_engine_check(bt_engine *engine, const char *level, int64_t s
 
 void bt_check_result_free(bt_check_result *result)
 {
-    collected *all = (collected *)result; /* its first field */
+    collected *all = (collected *)result; /* it is the first field */
     if (!all)
         return;
     bt_region_free(all->region);

@@ -1,5 +1,5 @@
-/* engine/session/curve.c: what less memory costs: the run planned again for falling budgets, down to the smallest that
- * is found. Each is planned just as with that `memory_budget`, so that its plan can be had by writing so. */
+/* engine/session/curve.c: the cost of using less memory: plans the run again for falling budgets, down to the smallest
+ * one that it finds. Each is planned exactly as with that `memory_budget`, so setting it gives the same plan. */
 #include "engine/session/session.h"
 
 #include "engine/output/json.h"
@@ -9,22 +9,22 @@
 #include <math.h>
 #include <string.h>
 
-#define STEP 0.85 /* from one budget to the next, unless it is given */
+#define STEP 0.85 /* ratio of one budget to the previous one, by default */
 
-enum { TRIES = 3 }; /* at the least that was found, which may not be within its own reach */
+enum { TRIES = 3 }; /* for the smallest budget found, which may not be met when asked for directly */
 
 typedef struct walk {
     bt_engine *engine;
     bt_context *context;
     bt_ticker ticker;
-    double step;          /* from one budget to the next */
+    double step;          /* ratio of one budget to the previous one */
     json_t *run, *phases; /* run: points; phases: {"level", "phase", "points"} */
-    double *plain;        /* by phase: its work with nothing done again, where there is no budget */
+    double *plain;        /* by phase: its work without a budget, that is, with nothing recomputed */
 } walk;
 
 /* ---- one plan ---- */
 
-/* Runs of the phase to one step of the leaves: no others than steps count. */
+/* Runs of the phase per step of the leaves; 0 for phases that are not steps. */
 static double rate_of(const bt_context *context, const bt_phase *phase)
 {
     bool exact;
@@ -33,16 +33,16 @@ static double rate_of(const bt_context *context, const bt_phase *phase)
         if (!problem->step || problem->step->phase != phase)
             continue;
         const double loop = (double)(problem->settings->unroll_steps * problem->settings->meta_batch);
-        const double again = problem->loop_start ? 1 / loop : 0; /* roll_back: the first step of each inner loop */
+        const double again = problem->loop_start ? 1 / loop : 0; /* roll_back repeats a step per inner loop */
         return (1 + again) / (double)bt_between_calls(problem, &exact);
     }
     return 0;
 }
 
-/* On top of what nothing can do without; plans differ a little in what else they compute. */
+/* Extra work relative to the necessary work; other differences between plans are small. */
 static double extra_of(double all, double plain) { return plain > 0 && all > plain ? all / plain - 1 : 0; }
 
-/* Points have fewer and fewer bytes and more and more work; the first is the plan without a budget. */
+/* Appends a point. From point to point bytes fall and work rises; the first point is the plan without a budget. */
 static bt_status offer(json_t *points, json_t *point)
 {
     const size_t count = json_array_size(points);
@@ -87,7 +87,7 @@ static bt_status take_phase(walk *w, int64_t i)
                  point_of(phase->arena, extra_of(work.all, w->plain[i]), limit, kept));
 }
 
-/* Of what is planned now. */
+/* Adds the points of the current plan. */
 static bt_status take(walk *w)
 {
     const bt_instance *instance = w->context->instance;
@@ -110,7 +110,7 @@ static bt_status take(walk *w)
 
 /* ---- all of them ---- */
 
-/* *fits: there is such a plan; else proposal.over says how many bytes were missing. */
+/* *fits: there is such a plan; if not, proposal.over is the number of missing bytes. */
 static bt_status try(walk *w, size_t arena, bool *fits)
 {
     bt_context *context = w->context;
@@ -132,7 +132,7 @@ static bt_status try(walk *w, size_t arena, bool *fits)
     return status;
 }
 
-/* The smallest plan found for a budget that could not be met. Asking for it, or for more up to what fits, gives it. */
+/* The smallest plan found when a budget cannot be met. Asking for its budget, or one a little above, gives it. */
 static bt_status try_least(walk *w, size_t above)
 {
     bool fits = false;
@@ -160,12 +160,12 @@ static bt_status walk_down(walk *w)
     return BT_OK;
 }
 
-/* Everything is as it was afterwards. */
+/* Restores everything afterwards. */
 static bt_status walk_all(walk *w)
 {
     bt_instance *instance = w->context->instance;
-    instance->known = bt_known_new();             /* each program is searched once, for all budgets */
-    bt_stage_enter(w->context, BT_STAGE_PROGRAM); /* what is traced may not set the engine going */
+    instance->known = bt_known_new();             /* each program is searched only once, for all budgets */
+    bt_stage_enter(w->context, BT_STAGE_PROGRAM); /* traced code must not start the engine */
     bt_status status = instance->known ? walk_down(w) : BT_ERROR_MEMORY;
     w->context->proposal = (bt_proposal){0};
     bt_failure failure = bt_failure_take();
@@ -193,7 +193,7 @@ static bt_status walk_engine(bt_engine *engine, const bt_curve *ask, json_t *cur
     return status;
 }
 
-/* ---- what is left of it ---- */
+/* ---- output ---- */
 
 static bt_status write_files(const bt_curve *ask, const bt_output *output, const json_t *curve)
 {

@@ -1,4 +1,4 @@
-/* engine/session/curve_show.c: a curve of bytes and work, as text and as a picture. */
+/* engine/session/curve_show.c: a curve of bytes and work, as text and as a plot. */
 #include "engine/output/json.h"
 #include "engine/output/sheet.h"
 #include "engine/output/svg.h"
@@ -68,7 +68,7 @@ typedef struct painting {
 static void tick_bytes(double value, char text[32]) { bt_bytes_text(text, (size_t)value); }
 static void tick_part(double value, char text[32]) { snprintf(text, 32, "%.4g %%", value); }
 
-/* From the fewest bytes on, where a line has its name. */
+/* From the fewest bytes on, because a line has its name there. */
 static void add_line(painting *p, const char *name, const json_t *points, bool heavy)
 {
     const size_t count = json_array_size(points);

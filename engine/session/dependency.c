@@ -1,4 +1,5 @@
-/* engine/session/dependency.c: bt_set_dependency: at once between two steps, within one when it is over. */
+/* engine/session/dependency.c: bt_set_dependency: takes effect at once between two steps, or at the end of the current
+ * one. */
 #include "engine/session/session.h"
 
 bt_status bt_rewire_due(bt_engine *engine)

@@ -1,4 +1,4 @@
-/* engine/session/engine.c: the public engine: its life, its settings, its problems and metrics by name. */
+/* engine/session/engine.c: the public engine: creation and destruction, settings, problems and metrics by name. */
 #include "engine/session/session.h"
 
 #include "base/footprint.h"
@@ -7,7 +7,7 @@
 #include <math.h>
 #include <string.h>
 
-/* Where a run stands, which checkpoints have. */
+/* The progress of a run, which checkpoints contain. */
 static bt_status enter_numbers(bt_engine *engine)
 {
     const struct {
@@ -62,7 +62,7 @@ void bt_engine_free(bt_engine *engine)
     }
     bt_run_close(engine);
     bt_loop_starts_close(context);
-    context->ledger.count = 0; /* of all that goes now, nothing need be taken out by itself */
+    context->ledger.count = 0; /* everything goes now, so nothing needs to be removed singly */
     for (int i = 0; i < context->problem_count; i++) {
         bt_problem_uncompile(context->problems[i]);
         bt_solve_forget(context->problems[i], NULL);
@@ -125,7 +125,7 @@ bt_status bt_engine_set_from(bt_engine *engine, const char *key, const char *val
     return bt_config_set(engine->context.config, key, value, origin);
 }
 
-/* Between two calls that train. */
+/* Between two training calls. */
 static bt_status change(bt_engine *engine, const char *key, const char *value)
 {
     BT_TRY(bt_context_may(&engine->context, BT_REQUEST_CHANGE, "bt_engine_set"));

@@ -1,4 +1,4 @@
-/* engine/session/evaluate.c: a checkpoint on validation data, without training: metrics, and what each example gets. */
+/* engine/session/evaluate.c: evaluates a checkpoint on validation data, without training: metrics and predictions. */
 #include "engine/session/run.h"
 
 #include "engine/output/json.h"
@@ -74,9 +74,9 @@ static bt_status report(bt_engine *engine, const bt_evaluation *what)
     return status;
 }
 
-/* ---- what each example gets ---- */
+/* ---- predictions ---- */
 
-/* Each example's place in the set; where it has none, its number among those seen. */
+/* The example's index in the data set; if it has none, its number among those seen. */
 static double place_of(const bt_batch *batch, int64_t i, int64_t seen)
 {
     for (int f = 0; f < batch->field_count; f++)
@@ -85,7 +85,7 @@ static double place_of(const bt_batch *batch, int64_t i, int64_t seen)
     return (double)(seen + i);
 }
 
-/* Where the classes have names, a number for each class is told by that name. */
+/* If the classes have names, numbers that come one per class are labelled with these names. */
 static bool is_by_class(const bt_captured *item, const bt_dataset *data)
 {
     return item->width > 1 && item->width == bt_dataset_names(data);
@@ -109,7 +109,7 @@ static bt_status write_header(const bt_capture *capture, const bt_dataset *data,
     return BT_OK;
 }
 
-/* A row's numbers; an integer that stands alone is a class, if there is one of that number with a name. */
+/* A row's numbers. A single integer is written as a class name, if the class of that number has one. */
 static void write_numbers(const bt_capture *capture, const bt_dataset *data, const double *values, bt_table *table)
 {
     for (int i = 0; i < capture->count; i++)
@@ -152,7 +152,7 @@ static bt_status write_batch(bt_problem *problem, const bt_batch *batch, int64_t
     return status;
 }
 
-/* Nothing to write: *wrote stays. */
+/* If there is nothing to write, *wrote does not change. */
 static bt_status write_rows(bt_problem *problem, const char *path, bool *wrote)
 {
     const bt_capture *capture = problem->context->capture;

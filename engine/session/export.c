@@ -1,4 +1,4 @@
-/* engine/session/export.c: a run's network as a file for others: a model of ONNX, or parameters for PyTorch. */
+/* engine/session/export.c: exports a run's network: an ONNX model, or parameters for PyTorch. */
 #include "engine/session/session.h"
 
 #include "engine/state/checkpoint.h"
@@ -51,7 +51,7 @@ static void set_low(bt_problem *problem, bt_dtype low)
         problem->module->low = low;
 }
 
-/* Products are computed in full, whatever precision a level was trained in. */
+/* The export computes in full precision, whatever precision a level was trained in. */
 static bt_status hear_both(bt_context *context, bt_heard heard[2])
 {
     bt_dtype *low = bt_alloc_array((size_t)context->problem_count, sizeof *low);
@@ -61,7 +61,7 @@ static bt_status hear_both(bt_context *context, bt_heard heard[2])
         low[i] = context->problems[i]->low;
         set_low(context->problems[i], BT_F32);
     }
-    bt_stage_enter(context, BT_STAGE_PROGRAM); /* what is traced may not set the engine going */
+    bt_stage_enter(context, BT_STAGE_PROGRAM); /* traced code must not start the engine */
     bt_status status = bt_hear(&heard[0]);
     if (status == BT_OK)
         status = bt_hear(&heard[1]);

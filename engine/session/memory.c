@@ -1,4 +1,4 @@
-/* engine/session/memory.c: what takes how many bytes, by level, phase and category. */
+/* engine/session/memory.c: memory use by level, phase and category. */
 #include "engine/session/session.h"
 
 #include "base/footprint.h"
@@ -81,8 +81,8 @@ bt_memory_sizes bt_engine_measured(bt_engine *engine)
                              bt_live_host_bytes() - engine->host_baseline};
 }
 
-/* States of an inner loop that are kept, and what roll_back returns to: in no program, for copies between two programs
- * fill them. */
+/* Kept states of an inner loop, and those that roll_back returns to. They are in no program, because copies between two
+ * programs fill them. */
 static size_t copied_bytes(const bt_context *context)
 {
     size_t sum = 0;
@@ -104,7 +104,7 @@ bt_status bt_engine_device_bytes(const bt_engine *engine, bt_device_bytes *bytes
     return BT_OK;
 }
 
-/* ---- beside the plan ---- */
+/* ---- memory outside the plan ---- */
 
 size_t bt_resident_peak(void)
 {
@@ -129,7 +129,7 @@ bt_footprint bt_engine_footprint(const bt_engine *engine)
     bt_footprint print = {.data = data + above(bt_store_absent(), engine->absent_before),
                           .program = above(bt_own_bytes(), engine->own_before + data)};
     print.peak = above(bt_own_peak(), engine->own_before + data);
-    /* How an allocator rounds may differ a little from one process to the next. */
+    /* The rounding of the allocator may differ a little between processes. */
     print.program = (print.program / ROUND + 1) * ROUND;
     print.peak = (print.peak / ROUND + 1) * ROUND;
     if (print.peak < print.program)
@@ -141,7 +141,7 @@ bt_footprint bt_engine_footprint(const bt_engine *engine)
 
 typedef struct table {
     bt_memory_table public;
-    bt_region *region; /* of all text */
+    bt_region *region; /* holds all text */
     bt_memory_row *rows;
     int64_t room;
     bool failed;
@@ -215,7 +215,7 @@ bt_memory_table *bt_engine_memory(bt_engine *engine)
 
 void bt_memory_table_free(bt_memory_table *memory)
 {
-    table *t = (table *)memory; /* its first field */
+    table *t = (table *)memory; /* it is the first field */
     if (!t)
         return;
     bt_free(t->rows);

@@ -1,11 +1,11 @@
-/* engine/session/plain.c: which plain loops the programs of an engine run, and how much of the work is theirs. */
+/* engine/session/plain.c: the plain loops that an engine's programs run, and their share of the work. */
 #include "engine/session/session.h"
 
 #include "compile/work.h"
 #include "engine/output/json.h"
 #include <string.h>
 
-/* Calls visit with each step of each program. */
+/* Calls `visit` for each step of each program. */
 static void visit_steps(const bt_engine *engine, void (*visit)(void *user, const bt_call_step *step), void *user)
 {
     const bt_instance *instance = engine->context.instance;
@@ -18,7 +18,7 @@ static void visit_steps(const bt_engine *engine, void (*visit)(void *user, const
 }
 
 typedef struct work {             /* of all kernels, or of one */
-    const bt_kernel_impl *kernel; /* where it is more than a few elements; NULL: all */
+    const bt_kernel_impl *kernel; /* on more than a few elements; NULL: all kernels */
     int64_t calls;
     double flops, bytes;
 } work;

@@ -1,4 +1,4 @@
-/* engine/session/plateau.c: after a validation, learning rates that go down because it has not become better. */
+/* engine/session/plateau.c: after a validation, lowers learning rates if the watched metric has not improved. */
 #include "engine/session/run.h"
 
 #include <string.h>
@@ -8,7 +8,7 @@ static bool has_plateau(const bt_problem *problem)
     return problem->settings->active && problem->settings->scheduler.kind == BT_SCHEDULER_PLATEAU;
 }
 
-/* The problem's own metric of that name comes first. */
+/* The problem's own metric of that name takes precedence. */
 static const bt_metric_row *watched(const bt_engine *engine, const bt_problem *problem)
 {
     const char *name = problem->settings->scheduler_metric;

@@ -1,6 +1,4 @@
-/* engine/session/report.c: what an engine says before it runs: the memory plan, the kernels, the configuration, the
- * equation.
- */
+/* engine/session/report.c: reports before a run: the memory plan, the kernels, the configuration, the equation. */
 #include "engine/session/session.h"
 
 #include "engine/output/json.h"
@@ -10,7 +8,7 @@
 
 enum { LARGEST = 8 };
 
-/* ---- the plan as JSON; the text is printed from it, so that both say the same ---- */
+/* ---- the plan as JSON; the text is printed from it, so both agree ---- */
 
 static json_t *categories(const size_t by_category[BT_CATEGORIES])
 {
@@ -57,7 +55,7 @@ static json_t *largest(const bt_phase *phase)
     return list;
 }
 
-/* By op, how many steps run again. */
+/* By op, the number of recomputed steps. */
 static json_t *again_by_op(const bt_program *program)
 {
     json_t *object = json_object();
@@ -69,7 +67,7 @@ static json_t *again_by_op(const bt_program *program)
     return object;
 }
 
-/* What the ranks send each other in one run of the part. */
+/* What the ranks send each other during one run of the part. */
 static json_t *with_sent(json_t *part, const bt_program *program)
 {
     const bt_sharded_report *sent = &program->sharded;
@@ -84,7 +82,7 @@ static json_t *with_sent(json_t *part, const bt_program *program)
     return sent->place_count ? bt_json_with(part, "gathered_whole", json_string(bt_text_get(&sent->places))) : part;
 }
 
-/* What goes to the host's memory in one run of the part, and comes from there. */
+/* What is copied to the host's memory and back during one run of the part. */
 static json_t *with_moved(json_t *part, const bt_program *program)
 {
     if (!program->moves)
@@ -142,7 +140,7 @@ static json_t *phase_json(const bt_phase *phase)
     return object;
 }
 
-/* How far apart states of the inner loop are kept. */
+/* The spacing between kept states of the inner loop. */
 static json_t *with_spacing(json_t *object, const bt_trajectory *trajectory)
 {
     if (!trajectory || trajectory->states)
@@ -387,7 +385,7 @@ void bt_plan_print(json_t *plan, FILE *file)
             bt_bytes_text(text, bytes_of(plan, "program_peak_bytes")));
 }
 
-/* ---- what a run leaves of it ---- */
+/* ---- the plan in a run's folder ---- */
 
 bt_status bt_plan_leave(bt_engine *engine, const char *folder)
 {
@@ -480,7 +478,7 @@ bt_status bt_engine_report(bt_engine *engine, bt_report what, bool json, FILE *f
     } else {
         status = print_object(what == BT_PLAN ? bt_plan_json(engine) : info_json(engine), what, json, file);
     }
-    if (status == BT_OK) /* a text that had no memory */
+    if (status == BT_OK) /* out of memory for a text */
         status = bt_error_status();
     if (status == BT_OK && (fflush(file) != 0 || ferror(file)))
         status = bt_fail(BT_ERROR_FILE, "the report cannot be written");

@@ -1,4 +1,4 @@
-/* engine/session/resume.c: bt_engine_save, bt_engine_resume: checkpoints between two runs. */
+/* engine/session/resume.c: bt_engine_save and bt_engine_resume: checkpoints between two runs. */
 #include "engine/session/session.h"
 #include "engine/state/checkpoint.h"
 
@@ -28,11 +28,11 @@ bt_status bt_engine_save(bt_engine *engine, const char *folder)
 static bt_status resume(bt_engine *engine, const char *folder, const char *name)
 {
     bt_output *output;
-    BT_TRY(bt_run_close(engine)); /* the run in progress is not the one that goes on */
+    BT_TRY(bt_run_close(engine)); /* the current run is not the one to continue */
     engine->closing = -1;
     bt_output_free(engine->output);
     engine->output = NULL;
-    if (bt_instance_home(engine->context.instance)) /* rank 0 has the folder */
+    if (bt_instance_home(engine->context.instance)) /* rank 0 owns the folder */
         return bt_checkpoint_load(&engine->context, folder, name, &engine->lengths);
     BT_TRY(bt_output_open(folder, false, &output));
     bt_status status = bt_checkpoint_load(&engine->context, folder, name, &engine->lengths);
@@ -49,7 +49,7 @@ static bt_status resume(bt_engine *engine, const char *folder, const char *name)
 bt_status bt_engine_resume(bt_engine *engine, const char *folder)
 {
     bool before = engine && bt_stage_now(&engine->context) !=
-                                BT_STAGE_NEW; /* else it is set up without what a checkpoint brings */
+                                BT_STAGE_NEW; /* if false, the set-up leaves out what the checkpoint contains */
     if (engine)
         engine->context.resuming = folder != NULL;
     bt_status status = between_runs(engine, folder, "bt_engine_resume");

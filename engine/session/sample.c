@@ -1,4 +1,4 @@
-/* engine/session/sample.c: text that goes on as a language model has it. */
+/* engine/session/sample.c: continues a text with a language model. */
 #include "engine/session/run.h"
 
 #include "engine/state/checkpoint.h"
@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { STREAM = 0x73616d70 }; /* of the random numbers: apart from those of data */
+enum { STREAM = 0x73616d70 }; /* a random stream separate from those of data */
 
 typedef struct scored {
     double logit;
@@ -18,8 +18,8 @@ typedef struct sampler {
     const bt_tokenizer *tokenizer;
     bt_step_fn *next;
     const bt_sampling *how;
-    int64_t window, size; /* of the model; of the vocabulary */
-    int32_t *ids;         /* all so far */
+    int64_t window, size; /* window of the model; size of the vocabulary */
+    int32_t *ids;         /* all tokens so far */
     int64_t count;
     int32_t *seen;   /* [window] */
     double *logits;  /* [size] */
@@ -28,7 +28,7 @@ typedef struct sampler {
 
 /* ---- a token ---- */
 
-/* What the model says of the token behind the last ones. */
+/* Runs the model on the last tokens, to score the next one. */
 static bt_status look(sampler *s)
 {
     const int64_t shown = s->count < s->window ? s->count : s->window;
@@ -51,7 +51,7 @@ static int by_logit(const void *a, const void *b)
     return x->logit != y->logit ? (x->logit > y->logit ? -1 : 1) : x->token < y->token ? -1 : x->token > y->token;
 }
 
-/* The first of the likely ones whose share, summed up, is above u. */
+/* Draws a token: the first of the likely ones whose cumulative share exceeds u. */
 static int32_t draw(sampler *s, double u)
 {
     const int64_t top = s->how->temperature == 0 ? 1 : s->how->top;
@@ -135,9 +135,9 @@ bt_status bt_sample_text(bt_problem *self, const bt_tokenizer *tokenizer, bt_ste
     return status;
 }
 
-/* ---- of a run ---- */
+/* ---- sampling from a run ---- */
 
-/* The only problem that draws text, or the one of that name. */
+/* The problem of that name; without a name, the only one that samples text. */
 static bt_status find(bt_engine *engine, const char *level, bt_problem **found)
 {
     bt_context *context = &engine->context;

@@ -1,4 +1,4 @@
-/* engine/session/say.c: what a run says while it goes: the equation, metrics, what has gone wrong. */
+/* engine/session/say.c: the messages during a run: the equation, metrics, problems. */
 #include "engine/session/run.h"
 
 #include "engine/level/rates.h"
@@ -6,7 +6,7 @@
 #include <math.h>
 #include <string.h>
 
-/* What the levels follow, where there are several. */
+/* The equations that the levels follow, if there are several levels. */
 bt_status bt_run_say_equation(bt_run *r)
 {
     bt_text text = {0};
@@ -23,7 +23,7 @@ bt_status bt_run_say_equation(bt_run *r)
     return status;
 }
 
-/* Whether a problem's training metrics are to be said: after its own number of steps, or when the engine's are. */
+/* Whether to print a problem's training metrics: at its own interval, or at the engine's. */
 static bool due(bt_problem *problem, bool last)
 {
     const bt_context *context = problem->context;
@@ -35,7 +35,8 @@ static bool due(bt_problem *problem, bool last)
     return now || last;
 }
 
-/* Hyperparameters that `schedule` sets to what their key would not take: used as they are, and said once each. */
+/* Hyperparameters that `schedule` sets outside the range of their key: they are used as they are, with one warning
+ * each. */
 static void say_strays(bt_problem *problem)
 {
     for (int i = 0; i < BT_MAX_ITEMS; i++) {
@@ -53,7 +54,7 @@ static void say_strays(bt_problem *problem)
     }
 }
 
-/* Methods that fail, and such hyperparameters, said once each. */
+/* Warns once about each method that fails, and about each such hyperparameter. */
 void bt_run_say_trouble(bt_run *r)
 {
     const bt_context *context = r->context;
@@ -71,14 +72,14 @@ void bt_run_say_trouble(bt_run *r)
         }
 }
 
-/* Updates left out so far because a gradient was not finite. */
+/* The number of updates skipped so far because a gradient was not finite. */
 static int64_t skipped_updates(const bt_problem *problem)
 {
     const bt_optimizer *optimizer = problem->optimizer;
     return optimizer && optimizer->skipped ? bt_count_get(problem->context, optimizer->skipped) : 0;
 }
 
-/* The first time, where a run reports; the count is told at the end. */
+/* Warns of the first one at the next report; the number is printed at the end. */
 static void say_first_skipped(bt_run *r)
 {
     for (int i = 0; i < r->context->problem_count && !r->told; i++)
@@ -89,7 +90,7 @@ static void say_first_skipped(bt_run *r)
         }
 }
 
-/* Its gradient may be finite nevertheless, so that nothing else says it. */
+/* The gradient may still be finite, so nothing else reports this. */
 static void say_nonfinite(bt_run *r, const bt_metric_row *row)
 {
     if (r->told_loss[row->valid] || strcmp(row->name, "loss") != 0)
@@ -111,12 +112,11 @@ static void say_first_nonfinite(bt_run *r, const bt_metric_value *values, int co
                 say_nonfinite(r, r->context->metrics[i]);
 }
 
-/* What is due: values[count]; for the sinks also rates, and histograms. values has room for the rates behind its own.
- */
+/* What is due: values[count]; for the sinks also rates and histograms. `values` has room for the rates at its end. */
 typedef struct due_values {
     bt_metric_value *values; /* NULL: nothing is due */
     int count;
-    bt_metric_value *rates; /* of learning */
+    bt_metric_value *rates; /* learning rates */
     int rate_count;
     bt_histogram_value *histograms;
     int histogram_count;
@@ -151,7 +151,7 @@ bt_metric_value *bt_run_room(const bt_context *context)
     return bt_alloc_array((size_t)context->metric_count + 1, sizeof(bt_metric_value));
 }
 
-/* Room for all that a report can have. */
+/* Room for the largest possible report. */
 static bt_status open_values(const bt_context *context, due_values *due)
 {
     size_t room = (size_t)context->metric_count + 1;
@@ -167,7 +167,7 @@ static bt_status open_values(const bt_context *context, due_values *due)
 static bt_status take(bt_context *context, bt_problem *problem, bool valid, due_values *due)
 {
     if (!due->values) {
-        BT_TRY(bt_instance_wait(context->instance)); /* what has failed is told, not what is read after it */
+        BT_TRY(bt_instance_wait(context->instance)); /* report the failure itself, not the values that follow from it */
         BT_TRY(open_values(context, due));
     }
     int count = bt_metrics_take(context, problem, valid, due->values + due->count);
@@ -195,7 +195,7 @@ bt_status bt_run_report(bt_run *r, bool valid, bool last)
     return status;
 }
 
-/* A level that the run was too short for. */
+/* Warns if the run was too short for a level to take a step. */
 static void say_waiting(const bt_problem *problem)
 {
     if (problem->child_count && !problem->steps)
@@ -205,7 +205,7 @@ static void say_waiting(const bt_problem *problem)
                 problem->name, problem->settings->meta_batch > 1 ? ", and this meta_batch times" : "");
 }
 
-/* A run most of whose updates were left out has diverged: that is a failure. */
+/* A run that has skipped most of its updates has diverged, which is a failure. */
 bt_status bt_run_say_missing(bt_run *r)
 {
     for (int i = 0; i < r->context->problem_count; i++) {

@@ -24,7 +24,7 @@ static bt_status add_problem(bt_engine *engine, const bt_problem_def *def, void 
         engine->context.problem_capacity = (int)capacity;
     }
     bt_status status = problem ? bt_config_add_problem(engine->context.config, def->name) : BT_ERROR_MEMORY;
-    if (status != BT_OK) { /* the configuration has each at the same place */
+    if (status != BT_OK) { /* its index must be the same in the configuration */
         bt_problem_free(problem);
         return status;
     }
@@ -47,7 +47,7 @@ static bt_status add_dataset(bt_engine *engine, const bt_dataset_def *def)
     return BT_OK;
 }
 
-/* A list of a record ends with NULL, which stands in its last place at the latest. */
+/* A list in a record ends with NULL, at the latest in its last element. */
 static bt_status check_lists(const bt_export *parts)
 {
     const char *what = parts->problems[BT_MAX_ITEMS]     ? "problems"
@@ -143,7 +143,7 @@ static bt_status load(bt_engine *engine)
     return BT_OK;
 }
 
-/* What the exact product cannot do with this way of taking detached values. */
+/* Refuses what the exact product cannot do with this treatment of detached values. */
 static bt_status check_product(const bt_problem *problem)
 {
     const bt_problem_settings *s = problem->settings;
@@ -196,14 +196,14 @@ static bt_status compile_all(bt_engine *engine)
             BT_TRY(bt_problem_open_data(engine->context.problems[i]));
         }
     double start = bt_seconds();
-    BT_TRY(bt_loop_starts_open(&engine->context)); /* first: what is kept counts in budgets */
+    BT_TRY(bt_loop_starts_open(&engine->context)); /* first, because budgets include what is kept */
     BT_TRY(bt_levels_compile(&engine->context));
     bt_context_settle_threads(&engine->context);
     engine->compile_seconds = bt_seconds() - start;
     return bt_check_names(&engine->context);
 }
 
-/* What each level computes again, for every program that has values of it. */
+/* What each level recomputes, for every program that has values of it. */
 static bt_status set_checkpointing(bt_context *context)
 {
     bt_compile_options *options = &context->instance->options;
@@ -219,14 +219,14 @@ static bt_status set_checkpointing(bt_context *context)
     return BT_OK;
 }
 
-/* Where all cores have a thread that computes, one that sends takes their time; what comes from other machines takes
- * its own. */
+/* If all cores have a computing thread, a sending thread would take time from them; but waiting for other machines
+ * takes no core. */
 static bt_status set_overlap(bt_engine *engine, int ranks)
 {
     bt_instance *instance = engine->context.instance;
     const bt_transport *t = engine->transport;
     const int wish = engine->context.settings->overlap;
-    const bool far = instance->queue != NULL; /* it takes no thread; whether it pays no card has shown yet */
+    const bool far = instance->queue != NULL; /* needs no thread; whether it pays has not been measured on a card */
     const bool pays = t && !far && !t->one_thread && (t->far || instance->threads < t->threads);
     if (wish == BT_OVERLAP_TRUE && t && t->one_thread && !far)
         return bt_fail(BT_ERROR_CONFIG, "overlap = true: this MPI accepts calls from one thread only (it must support "
@@ -235,7 +235,7 @@ static bt_status set_overlap(bt_engine *engine, int ranks)
                                                                                        : BT_OK;
 }
 
-/* What only plans needs no device. NULL after an error. */
+/* Planning needs no device. NULL after an error. */
 static const bt_backend *chosen_backend(const bt_engine *engine)
 {
     if (engine->context.settings->device != BT_DEVICE_CUDA)
@@ -248,8 +248,8 @@ static const bt_backend *chosen_backend(const bt_engine *engine)
     return cuda;
 }
 
-/* Ranks on devices are processes. Where there are none, as in a report or in programs that call the library, one rank
- * computes it all; plans are for as many as there should be. */
+/* Ranks on devices are processes. Without these, as in a report or a program that calls the library, one rank computes
+ * everything. Plans are made for the requested number of ranks. */
 static bt_status count_ranks(const bt_engine *engine, int *ranks)
 {
     const bt_engine_settings *s = engine->context.settings;
@@ -314,7 +314,7 @@ bt_status bt_engine_enter(bt_engine *engine, bt_request call, const char *functi
         return bt_fail(BT_ERROR_ARGUMENT, "the engine is NULL");
     bt_context *context = &engine->context;
     if (bt_stage_now(context) != BT_STAGE_FAILED && bt_error_status() != BT_OK)
-        return bt_error_status(); /* that of another call, until bt_error_clear */
+        return bt_error_status(); /* the error of an earlier call, until bt_error_clear */
     BT_TRY(bt_context_may(context, call, function));
     if (bt_stage_now(context) != BT_STAGE_NEW)
         return BT_OK;
@@ -335,7 +335,7 @@ bt_status bt_engine_enter(bt_engine *engine, bt_request call, const char *functi
 bt_status bt_engine_enter_model(bt_engine *engine, const char *function)
 {
     if (engine)
-        engine->context.resuming = true; /* parameters come from the checkpoint, and no folder is made */
+        engine->context.resuming = true; /* parameters come from the checkpoint; no folder is created */
     BT_TRY(bt_engine_enter(engine, BT_REQUEST_RUN, function));
     bt_instance_fill(engine->context.instance);
     return BT_OK;

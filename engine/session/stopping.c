@@ -1,12 +1,11 @@
-/* engine/session/stopping.c: which validation was the best, and whether the run has gone on for long enough without a
- * better one. */
+/* engine/session/stopping.c: finds the best validation, and ends a run that has not improved for long enough. */
 #include "engine/session/run.h"
 
 #include "engine/state/checkpoint.h"
 #include <math.h>
 #include <string.h>
 
-/* METRIC is that of a validation, of any problem; PROBLEM.METRIC of one. */
+/* METRIC is that of a validation of any problem; PROBLEM.METRIC is that of one problem. */
 const bt_metric_row *bt_run_watched(const bt_engine *engine, const char *name)
 {
     for (int i = 0; i < engine->context.metric_count; i++) {
@@ -59,7 +58,7 @@ static bool is_wanted(const bt_engine *engine)
     return engine->context.settings->early_stopping || engine->context.settings->checkpoint_best;
 }
 
-/* A value that is not a number is no improvement. */
+/* NaN counts as no improvement. */
 bt_status bt_run_judge(bt_run *r)
 {
     bt_engine *engine = r->engine;
@@ -93,7 +92,7 @@ bt_status bt_run_check_metric(const bt_engine *engine)
                    validates ? "set valid_step" : "add a problem with validation_step and validation data");
 }
 
-/* ---- what is said of it ---- */
+/* ---- messages ---- */
 
 bool bt_run_best(const bt_engine *engine, bt_metric_value *best)
 {

@@ -1,4 +1,4 @@
-/* engine/session/train.c: a run from the first step to the last: validation, early stopping, what it leaves behind. */
+/* engine/session/train.c: a run from the first step to the last: validation, early stopping, and its results. */
 #include "engine/session/run.h"
 
 #include "engine/state/checkpoint.h"
@@ -18,11 +18,11 @@ static bt_status validate(bt_run *r)
     return bt_run_judge(r);
 }
 
-/* Dependencies that callbacks have changed hold from the next step on. */
+/* Dependencies that callbacks have changed apply from the next step on. */
 static bt_status rewire(bt_run *r)
 {
     if (r->engine->rewire_due)
-        bt_run_say_trouble(r); /* what methods counted goes with the dependencies */
+        bt_run_say_trouble(r); /* the counts of the methods are lost with the dependencies */
     BT_TRY(bt_rewire_due(r->engine));
     if (!r->engine->rewired)
         return BT_OK;
@@ -32,7 +32,7 @@ static bt_status rewire(bt_run *r)
 
 /* ---- checkpoints ---- */
 
-/* Rank 0 has the folder, and all ranks that are processes have a part in what is written there. */
+/* Rank 0 owns the folder; all ranks that are processes help write to it. */
 static bool leaves_files(const bt_run *r)
 {
     const bt_engine *engine = r->engine;
@@ -53,7 +53,7 @@ static bt_status save(bt_run *r, bool best)
     return bt_checkpoint_save(&engine->context, engine->output->path, best, &engine->lengths);
 }
 
-/* The best validation's, of the step that it was made after. */
+/* Saves the checkpoint of the best validation, at the step after which it was made. */
 static bt_status save_best(bt_run *r)
 {
     if (!r->best_due)
@@ -75,7 +75,7 @@ static bt_status save_due(bt_run *r, bool late)
         (!late && !bt_run_is_due(r->engine->context.step, r->engine->context.settings->checkpoint_step)))
         return BT_OK;
     BT_TRY(save(r, false));
-    r->saved_at = bt_seconds(); /* one that takes long is not the only thing that a run does */
+    r->saved_at = bt_seconds(); /* measured after saving, so that slow saves are not all that a run does */
     return BT_OK;
 }
 
@@ -85,12 +85,12 @@ static bt_status save_due(bt_run *r, bool late)
 static const char *ended(const bt_engine *engine)
 {
     const bt_engine_settings *s = engine->context.settings;
-    if (engine->context.step >= s->train_iters) /* comes first: the validation at the end may try the patience, too */
+    if (engine->context.step >= s->train_iters) /* comes first: the final validation may also exhaust the patience */
         return "train_iters";
     return s->early_stopping && engine->patience >= s->early_stopping_tolerance ? "early_stopping" : NULL;
 }
 
-/* Whoever asked for steps up to here may look at what they did. */
+/* The caller may look at the results of the last step, so that one waits for the work. */
 static bt_status step(bt_engine *engine, int64_t until)
 {
     BT_TRY(bt_session_step(engine));
@@ -114,9 +114,9 @@ static bt_status loop(bt_run *r)
         BT_TRY(bt_run_report(r, false, false));
         if (bt_run_is_due(engine->context.step, s->valid_step)) {
             BT_TRY(validate(r));
-            BT_TRY(bt_run_see_plateaus(r)); /* not of the validation that is made because the run ends */
+            BT_TRY(bt_run_see_plateaus(r)); /* not for the validation that is made only because the run ends */
         }
-        BT_TRY(bt_check_restored(&engine->context)); /* before dependencies and checkpoints are made of it */
+        BT_TRY(bt_check_restored(&engine->context)); /* before dependencies and checkpoints are derived from it */
         BT_TRY(rewire(r));
         BT_TRY(save_best(r));
         bool said[] = {engine->front.stop && *engine->front.stop, is_late(r)};
@@ -128,8 +128,8 @@ static bt_status loop(bt_run *r)
     return BT_OK;
 }
 
-/* What is said because the last step was the last one. A longer run would not say it here: the checkpoint comes first,
- * and a run that goes on from it later has not said it. */
+/* The report that is made only because the last step was the last. A longer run would not make it, so it follows the
+ * checkpoint: a run that continues from there has not made it. */
 static bt_status last_words(bt_run *r)
 {
     const bt_engine *engine = r->engine;
@@ -141,7 +141,7 @@ static bt_status last_words(bt_run *r)
     return s->valid_step > 0 && !bt_run_is_due(engine->context.step, s->valid_step) ? validate(r) : BT_OK;
 }
 
-/* ---- what is left behind ---- */
+/* ---- results ---- */
 
 static double data_seconds(const bt_engine *engine)
 {
@@ -200,7 +200,7 @@ static bt_status summarize(bt_run *r)
     return status;
 }
 
-/* The loop, with its kernel calls timed if that is asked for. */
+/* Runs the loop, timing its kernel calls if requested. */
 static bt_status profiled_loop(bt_run *r)
 {
     bt_engine *engine = r->engine;
@@ -223,7 +223,7 @@ static bt_status profiled_loop(bt_run *r)
     return printed == BT_OK ? status : printed;
 }
 
-/* The second folder as it is seen from the first; NULL: no memory, or one of them is not there. To be freed. */
+/* The second folder relative to the first; NULL: out of memory, or one of them does not exist. To be freed. */
 static char *path_between(const char *from, const char *to)
 {
     char a[PATH_MAX], b[PATH_MAX];
@@ -247,7 +247,7 @@ static char *path_between(const char *from, const char *to)
     return text.data;
 }
 
-/* With `folder_here` behind it, for a project that will be moved. */
+/* With an added `folder_here`, for a project that will be moved. */
 static bt_status write_config_text(const bt_engine *engine, const char *text, size_t size)
 {
     const char *folder = engine->context.settings->folder, *begin = strstr(text, "\nfolder = ");
@@ -265,14 +265,14 @@ static bt_status write_config_text(const bt_engine *engine, const char *text, si
     return status;
 }
 
-/* With it a run can go on, or be run again, when its own file has changed. */
+/* With this file, a run can be continued or repeated even after its own file has changed. */
 static bt_status write_config(const bt_engine *engine)
 {
     char *text = NULL;
     size_t size = 0;
     FILE *file = open_memstream(&text, &size);
     bt_status status = file ? bt_config_print(engine->context.config, file) : BT_ERROR_MEMORY;
-    if (file && (fclose(file) != 0 || !text)) /* without memory for the text, closing does not fail */
+    if (file && (fclose(file) != 0 || !text)) /* if memory for the text is missing, closing does not fail */
         status = BT_ERROR_MEMORY;
     if (status == BT_OK)
         status = write_config_text(engine, text, size);
@@ -280,7 +280,7 @@ static bt_status write_config(const bt_engine *engine)
     return status;
 }
 
-/* A run that goes on goes on in the folder that it has left. */
+/* A run that continues uses the folder that it left. */
 static bt_status open_left(bt_engine *engine)
 {
     if (engine->output || !engine->left)
@@ -306,20 +306,20 @@ static bt_status open_files(bt_run *r)
         return BT_OK;
     const char *origin =
         wanted && !engine->output ? bt_config_origin(engine->context.config, "engine", "output") : NULL;
-    bt_status status = engine->output ? bt_output_remove(engine->output->path, "summary.json") /* of the end to come */
+    bt_status status = engine->output ? bt_output_remove(engine->output->path, "summary.json") /* written at the end */
                                       : open_new(r);
     if (status == BT_OK && !(r->sinks = bt_sinks_open(engine->output->path, engine->context.settings->loggers,
                                                       &engine->lengths, engine->context.step)))
         status = bt_error_status();
     if (status == BT_ERROR_FILE && origin)
         bt_error_context("%s", origin);
-    return status == BT_ERROR_FILE ? BT_ERROR_CONFIG : status; /* where a run leaves its files is a setting */
+    return status == BT_ERROR_FILE ? BT_ERROR_CONFIG : status; /* the place of the output is a setting */
 }
 
 static bt_status open_run(bt_run *r)
 {
     bt_engine *engine = r->engine;
-    BT_TRY(bt_run_agree(engine, "begins")); /* before there is a folder */
+    BT_TRY(bt_run_agree(engine, "begins")); /* before the folder is created */
     BT_TRY(open_left(engine));
     bool resumed = engine->output != NULL;
     BT_TRY(open_files(r));
@@ -354,7 +354,7 @@ static bt_status go_on(bt_run *r)
     if (!r->opened)
         BT_TRY(open_run(r));
     else
-        BT_TRY(rewire(r)); /* between the calls */
+        BT_TRY(rewire(r)); /* changes between the calls */
     if (engine->changed && engine->output)
         BT_TRY(write_config(engine));
     engine->changed = false;
@@ -363,7 +363,7 @@ static bt_status go_on(bt_run *r)
     return BT_OK;
 }
 
-/* A run has come to its end, or was told to stop: what it leaves, and its last words. */
+/* At the end of a run, or when it was asked to stop: writes its results and its last messages. */
 static bt_status leave(bt_run *r)
 {
     bt_engine *engine = r->engine;
@@ -414,7 +414,7 @@ bt_status bt_run_close(bt_engine *engine)
     bt_status status = bt_sinks_close(r->sinks);
     bt_profile_free(r->profile);
     engine->run = NULL;
-    if (engine->output && r->opened) { /* the path stays, for a run that goes on */
+    if (engine->output && r->opened) { /* keep the path, in case the run continues */
         bt_free(engine->left);
         engine->left = engine->output->path;
         engine->output->path = NULL;
@@ -438,7 +438,7 @@ static bt_run *open_call(bt_engine *engine, int64_t until)
     return r;
 }
 
-/* Up to the end, or to leaf step `until`. */
+/* Runs to the end, or to leaf step `until`. */
 static bt_status advance(bt_engine *engine, int64_t until)
 {
     bt_run *r = open_call(engine, until);

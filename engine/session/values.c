@@ -1,13 +1,13 @@
-/* engine/session/values.c: the variables of a run, read and written by name. */
+/* engine/session/values.c: reads and writes the variables of a run by name. */
 #include "engine/session/session.h"
 
 #include "engine/state/checkpoint.h"
 #include "runtime/store.h"
 #include <string.h>
 
-/* ---- all that has a name ---- */
+/* ---- names ---- */
 
-/* Between two steps, and after a bt_adapt only what it has changed: that is what a program wants to see. */
+/* Allowed between two steps; also after a bt_adapt, to see what that changed. */
 static bt_status may_look(bt_engine *engine, const char *function)
 {
     return bt_engine_enter(engine, BT_REQUEST_VALUES, function);
@@ -21,7 +21,7 @@ static const bt_stored *find(const bt_tensor_list *list, const char *name)
     return NULL;
 }
 
-/* The names that are nearest, for a message. */
+/* Suggests the nearest names in a message. */
 static bt_status no_such(const bt_tensor_list *list, const char *function, const char *name)
 {
     if (strstr(name, ":slope of the update"))
@@ -39,8 +39,8 @@ static bt_status no_such(const bt_tensor_list *list, const char *function, const
     return bt_fail(BT_ERROR_ARGUMENT, "%s: there is no variable `%s`; bt_engine_name lists all", function, name);
 }
 
-/* What is no variable, but worked out when it is asked for: "LEVEL:gradient", "UPPER:x.LOWER", "UPPER:adjoint.LOWER".
- */
+/* Values that are not variables but are computed on request: "LEVEL:gradient", "UPPER:x.LOWER",
+ * "UPPER:adjoint.LOWER". */
 typedef struct question {
     bt_problem *level, *lower; /* level NULL: it is another name; lower NULL: the gradient */
     bool adjoint;
@@ -84,7 +84,7 @@ static bt_status check_array(const char *function, const char *name, bt_array va
                    bt_shape_text(found, values.rank, values.dims));
 }
 
-/* The variable, or what is wrong with the name or the array. */
+/* Finds the variable, or reports what is wrong with the name or the array. */
 static bt_status look_up(bt_engine *engine, const char *function, const char *name, bt_array values,
                          bt_tensor_list *list, int64_t *place)
 {

@@ -1,4 +1,4 @@
-/* engine/solve/calls.c: what a method may ask while it is traced: products, gradients, vectors of the lower
+/* engine/solve/calls.c: what a method may ask for while it is traced: products, gradients, vectors of the lower
  * problem. */
 #include "engine/solve/implicit_inside.h"
 
@@ -24,7 +24,7 @@ double bt_penalty_of(const bt_problem *lower) { return hyper_value(lower, lower-
 
 static bt_tensor *poison_now(void) { return bt_trace_now()->graph->poison; }
 
-/* A vector that a method hands over must be like v. */
+/* A vector that a method passes in must have the dtype and shape of v. */
 static bool is_vector(const bt_builder *b, const bt_tensor *x, const char *call)
 {
     const bt_var *like = b->solve->adjoint.flat;
@@ -52,7 +52,7 @@ bt_tensor *bt_ask_trace(bt_builder *b, bt_ask_kind kind, bt_tensor *given)
     return request.self ? request.self : bt_trace_poison(BT_ERROR_INTERNAL, "the product with the Hessian is missing");
 }
 
-/* Of the only micro-batch, or added up over all. */
+/* The answer for the only micro-batch, or the sum over all of them. */
 static bt_tensor *asked(bt_builder *b, bt_ask_kind kind, bt_tensor *given)
 {
     const bt_micro_set *set = kind == BT_ASK_UPPER ? &b->own->upper : &b->solve->micros;
@@ -74,7 +74,7 @@ static bt_tensor *lower_gradient(void *context, bt_tensor *shift)
     return !shift || is_vector(b, shift, "bt_lower_gradient") ? asked(b, BT_ASK_LOWER, shift) : poison_now();
 }
 
-/* The upper loss is taken on its own micro-batches, which the solve then binds. */
+/* The upper loss has its own micro-batches, which the solve then binds. */
 static bool opens_upper(bt_builder *b)
 {
     bt_micro_set *set = &b->own->upper;
@@ -88,7 +88,7 @@ static bool opens_upper(bt_builder *b)
     return true;
 }
 
-/* v + (grad f(w + shift) - grad f(w)): v has other terms than grad f(w) only where other levels were solved before. */
+/* v + (grad f(w + shift) - grad f(w)): v differs from grad f(w) only if other levels were solved before. */
 static bt_tensor *upper_gradient(void *context, bt_tensor *shift)
 {
     bt_builder *b = context;
@@ -132,7 +132,7 @@ static bt_tensor *iteration(void *context)
 
 /* ---- unit vectors ---- */
 
-/* How many elements are differentiated; and the place of the index-th of them within a vector like v. */
+/* The number of differentiated elements; and the position of the index-th of them in a vector like v. */
 static int64_t live_count(const bt_problem *lower)
 {
     int64_t count = 0;
@@ -154,21 +154,21 @@ static int64_t live_place(const bt_problem *lower, int64_t index)
     return 0;
 }
 
-/* `count` of 0 .. below-1, each once: Floyd's sampling (Bentley and Floyd, 1987). */
+/* `count` distinct numbers in 0 .. below-1: Floyd's sampling (Bentley and Floyd, 1987). */
 static void choose(int64_t *chosen, int64_t count, int64_t below, bt_random *random)
 {
     for (int64_t k = 0; k < count; k++) {
         int64_t last = below - count + k, item = bt_random_below(random, (uint32_t)last + 1);
         for (int64_t i = 0; i < k; i++)
             if (chosen[i] == item) {
-                item = last; /* which no earlier draw could give */
+                item = last; /* which no earlier draw could return */
                 break;
             }
         chosen[k] = item;
     }
 }
 
-/* Past the last element there are only zeros. */
+/* Zero past the last element. */
 static bt_tensor *unit(void *context)
 {
     bt_builder *b = context;
@@ -190,7 +190,7 @@ static bt_tensor *unit(void *context)
     return bt_poisoned(one) ? one : bt_scatter_add(place, one, b->solve->adjoint.flat->dims[0]);
 }
 
-/* ---- the solution of the step before ---- */
+/* ---- the solution of the previous step ---- */
 
 bt_var *bt_solution_var(bt_problem *upper, const bt_problem *lower)
 {

@@ -1,4 +1,4 @@
-/* engine/solve/equation.c: what is computed, as text: the equation of every level. */
+/* engine/solve/equation.c: prints the equation of every level. */
 #include "engine/solve/solve.h"
 
 /* " - (d2C_q/d(p)d(q))^T x_q" */

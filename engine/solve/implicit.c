@@ -1,13 +1,13 @@
-/* engine/solve/implicit.c: the solver of one lower problem within an upper problem's phase: from its adjoint v to x =
- * H^-1 v by its method, and from x to what the levels above it get of it.
+/* engine/solve/implicit.c: the solver of one lower problem in an upper problem's phase: from its adjoint v to x = H^-1
+ * v by its method, and from x to its contribution to the levels above.
  *
  *   start       x from v
  *   once, each  a step of the method; what does not depend on x and the slots is computed once
  *               (transform/linearize.h)
  *   product     a_P -= g_P^T x, for every P on the way whose parameters the lower loss reads
  *
- * What depends on one micro-batch exists once for each of its shapes. Over several micro-batches it is an entry that
- * runs once for each of them and adds up (round.c). */
+ * Programs that depend on one micro-batch exist once for each of its shapes. Over several micro-batches such a
+ * program is an entry that runs once for each of them and adds up (round.c). */
 #include "engine/solve/implicit_inside.h"
 
 #include "engine/solve/methods.h"
@@ -16,9 +16,9 @@
 #include "transform/linearize.h"
 #include <stdio.h>
 
-enum { FIRST_SOLVE = 100 }; /* loops above those of steps; each variant has its own, for one run takes one of them */
+enum { FIRST_SOLVE = 100 }; /* loop numbers above those of steps; one per variant, as a run uses only one */
 
-/* The graph, which is freed, becomes an entry; -1 after an error, also where there is no graph. */
+/* Makes the graph an entry and frees it; -1 after an error, also if graph is NULL. */
 static int add(bt_builder *b, bt_graph *graph, int loop, const char *part)
 {
     int entry = graph ? bt_phase_add(b->site->phase, graph, loop, part) : -1;
@@ -65,7 +65,7 @@ static bt_var *keep(void *user, const bt_tensor *value)
     return bt_phase_own(b->site->phase, var);
 }
 
-/* What the lower level's policy says, or less where a budget asks for less. */
+/* The lower level's policy, or less if a budget requires it. */
 static bt_holding holding_of(const bt_builder *b)
 {
     const bt_checkpointing_kind kind = b->lower->settings->checkpointing.kind;
@@ -75,8 +75,8 @@ static bt_holding holding_of(const bt_builder *b)
     return (bt_holding)(b->upper->holding > least ? b->upper->holding : least);
 }
 
-/* The parts, with as little held between them as was chosen. Their operations are settled before, so that it changes no
- * bit what is computed in which of them. */
+/* Adds the parts, holding as little between them as was chosen. Their operations are settled first, so the choice of
+ * the part that computes a value does not change a bit of the result. */
 static bt_status add_parts(bt_builder *b, const bt_parts *parts)
 {
     bt_phase *phase = b->site->phase;
@@ -101,7 +101,7 @@ static bt_status add_parts(bt_builder *b, const bt_parts *parts)
     return b->round->last < 0 ? bt_error_status() : BT_OK;
 }
 
-/* The step of the method in two programs. */
+/* Splits the step of the method into two programs. */
 static bt_status split(bt_builder *b, const bt_graph *graph)
 {
     bt_var *moving[BT_MAX_ITEMS + 3] = {b->own->x.flat};
@@ -129,8 +129,8 @@ static bt_status split(bt_builder *b, const bt_graph *graph)
     return status;
 }
 
-/* Over several micro-batches everything is computed again in each step: to keep it would take as much memory as there
- * are micro-batches. */
+/* Over several micro-batches every step recomputes everything: keeping it would take that memory for each
+ * micro-batch. */
 static bt_status build_step(bt_builder *b, int variant)
 {
     b->round = &b->own->step[variant];
@@ -147,7 +147,7 @@ static bt_status build_step(bt_builder *b, int variant)
     return status;
 }
 
-/* For the next upper step, whose method starts from it. */
+/* Keeps x for the next upper step, whose method starts from it. */
 static void keep_solution(bt_builder *b, bt_tensor *x)
 {
     if (!bt_starts_warm(b->lower))
@@ -159,7 +159,7 @@ static void keep_solution(bt_builder *b, bt_tensor *x)
         bt_graph_fail(b->graph, BT_ERROR_MEMORY, "out of memory");
 }
 
-/* What one loss, or both, give to the levels above; share: of what is added up over several micro-batches. */
+/* What one loss, or both, contribute to the levels above; share: of a sum over several micro-batches. */
 static bt_graph *trace_product(bt_builder *b, bt_loss lower, bt_loss upper, const bt_micro_set *share)
 {
     size_t problems = (size_t)b->upper->context->problem_count;
@@ -190,7 +190,7 @@ static bt_graph *trace_product(bt_builder *b, bt_loss lower, bt_loss upper, cons
     return graph;
 }
 
-/* How often the method steps. With a row for each step there are no more steps than rows can differ. */
+/* The number of steps of the method; if each adds a row to a stack, at most one per element of v. */
 static int64_t iterations(const bt_solve *solve)
 {
     const bt_problem *lower = solve->problem;
@@ -283,7 +283,7 @@ static bt_status open(bt_solve_site *site, bt_solve *solve)
         state->start[v].once = state->start[v].last = -1;
         state->step[v].once = state->step[v].last = -1;
     }
-    if (!site->upper->context->apart) /* a check takes the product alone */
+    if (!site->upper->context->apart) /* a check needs only the product */
         BT_TRY(bt_check_direct(site, solve));
     BT_TRY(open_micros(site, solve));
     bt_builder b = builder_of(site, solve, 0);
@@ -292,7 +292,7 @@ static bt_status open(bt_solve_site *site, bt_solve *solve)
     return keep_pure(&b);
 }
 
-/* A penalty differentiates the upper loss too; every other method solves a linear system. */
+/* A penalty also differentiates the upper loss; every other method solves a linear system. */
 static bool needs(const bt_solve *solve)
 {
     const bt_implicit *own = solve->state;
@@ -311,7 +311,7 @@ static bt_graph *product(bt_solve_site *site, bt_solve *solve, int variant)
     return trace_product(&b, bt_builder_lower(&b), bt_builder_upper(&b), &solve->micros);
 }
 
-/* The products with one loss by shape of its micro-batches. */
+/* The products with one loss, by the shape of its micro-batches. */
 static bt_status build_shapes(bt_solve_site *site, bt_solve *solve, bt_micro_set *set, bt_micro_part *part)
 {
     const int loop = bt_micro_loop(site->phase);
@@ -332,7 +332,7 @@ static bt_status build_shapes(bt_solve_site *site, bt_solve *solve, bt_micro_set
 static bt_status build(bt_solve_site *site, bt_solve *solve)
 {
     bt_implicit *state = solve->state;
-    for (int v = 0; v < variant_count(solve); v++) { /* the first trace may open the upper problem's batches */
+    for (int v = 0; v < variant_count(solve); v++) { /* the first trace may open the batches of the upper problem */
         bt_builder b = builder_of(site, solve, v);
         site->phase->runs = v ? 0 : 1;
         if (state->starting || (v && state->starts_on_batch))
@@ -361,7 +361,7 @@ static int bind(const bt_solve_site *site, const bt_solve *solve)
     return lower < 0 || above < 0 ? -1 : above * solve->micros.kinds + lower;
 }
 
-/* ---- a run, on the batches that `bind` has found, and by its variant ---- */
+/* ---- a run, on the batches and the variant that `bind` has found ---- */
 
 static bt_status start(bt_solve_site *site, bt_solve *solve, int variant)
 {
@@ -406,7 +406,7 @@ static bt_status run(bt_solve_site *site, bt_solve *solve, int count)
     return multiply(site, solve, variant);
 }
 
-/* ---- parts of a run, for those who ask for one alone ---- */
+/* ---- parts of a run, for callers that need only one ---- */
 
 typedef bt_status run_part(bt_solve_site *site, bt_solve *solve, int variant);
 

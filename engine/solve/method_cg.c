@@ -1,13 +1,13 @@
 /* engine/solve/method_cg.c: K steps of conjugate gradients on (H + damping I) x = v from x = 0: Hestenes and Stiefel
- * (1952); for hypergradients: Pedregosa (ICML 2016), Rajeswaran et al. (NeurIPS 2019). A scaling of H by cg_alpha,
- * which is undone in x, leaves the iterates as they are: the key is accepted and changes nothing. */
+ * (1952); for hypergradients: Pedregosa (ICML 2016), Rajeswaran et al. (NeurIPS 2019). Scaling H by cg_alpha and
+ * undoing that in x would not change the iterates, so this key is accepted but has no effect. */
 #include "engine/solve/methods.h"
 #include "ops/ops.h"
 #include "optim/rule.h"
 
 static bt_tensor *dot(bt_tensor *a, bt_tensor *b) { return bt_sum(bt_mul(a, b)); }
 
-/* a / b, and 0 where b is not positive: at the solution, and along a direction of no or negative curvature. */
+/* a / b, or 0 if b is not positive: at the solution, and along a direction of zero or negative curvature. */
 static bt_tensor *ratio(bt_tensor *a, bt_tensor *b)
 {
     bt_tensor *positive = bt_greater(b, 0);
@@ -18,7 +18,7 @@ static bt_tensor *damped(bt_rule *rule, bt_tensor *x)
 {
     double number;
     bt_tensor *damping = bt_hyper(rule, "damping"), *hx = bt_hvp(rule, x);
-    bool none = bt_uniform(damping, &number) && number == 0; /* no algebra drops 0 x, which may be 0 times infinity */
+    bool none = bt_uniform(damping, &number) && number == 0; /* no simplification drops 0 x, since x may be infinite */
     return none ? hx : bt_add(hx, bt_mul(damping, x));
 }
 
@@ -30,7 +30,7 @@ static bt_tensor *start(bt_rule *rule, bt_tensor *v)
     return last ? last : bt_zeros_like(v);
 }
 
-/* Once the residual is small enough, everything stays as it is: the x that made it so is the result. */
+/* Once the residual is small enough, nothing changes any more: the x that achieved it is the result. */
 static bt_tensor *step(bt_rule *rule, bt_tensor *v, bt_tensor *x)
 {
     bt_tensor *r = bt_slot(rule, "residual"), *p = bt_slot(rule, "direction"), *hp = damped(rule, p);

@@ -1,16 +1,15 @@
 /* engine/solve/method_nystrom.c: x = (H_k + rho I)^-1 v with the Nystroem approximation H_k = C W^-1 C^T of rank k: C
- * are k columns of H, W the rows of the same numbers in them. Hataya and Yamada, "Nystroem method for accurate and
- * scalable implicit differentiation" (AISTATS 2023). By Woodbury x = v / rho - C M^-1 C^T v / rho^2 with M = W + C^T C
- * / rho.
+ * are k columns of H, W its rows at the same indices. Hataya and Yamada, "Nystroem method for accurate and scalable
+ * implicit differentiation" (AISTATS 2023). By Woodbury x = v / rho - C M^-1 C^T v / rho^2 with M = W + C^T C / rho.
  *
- * No k x k system is stored or solved: the columns come one by one, and each is made conjugate with respect to M to
- * those before. Of the combinations u of unit vectors that result, with <u, u>_M = 1, the images q = H u are the rows
- * of a stack; x is v / rho less the sum of q (q . v) / rho^2.
+ * No k x k system is stored or solved: the columns come one at a time, and each is made M-conjugate to the earlier
+ * ones. This gives combinations u of unit vectors with <u, u>_M = 1. Their images q = H u are the rows of a stack, and
+ * x is v / rho minus the sum of q (q . v) / rho^2.
  *
- * Where rho is small beside H, that is a small difference of large numbers. With as many columns as there are
- * parameters, where what v has outside of them is nothing or little, x is put together from parts instead: in the range
- * of C it is y = the sum of u (q . v) / rho, for H y is the sum of q (q . v) / rho as is H_k x; outside of it v / rho.
- * That takes two stacks more: the u, and the q made orthonormal. */
+ * If rho is small compared with H, this is a small difference of large numbers. With as many columns as parameters,
+ * if the part of v outside their range is zero or small, x is assembled from two parts instead. In the range of C it
+ * is y = the sum of u (q . v) / rho, because H y is the sum of q (q . v) / rho, as H_k x is; outside it, v / rho.
+ * This needs two more stacks: the u, and the orthonormalised q. */
 #include "engine/solve/methods.h"
 #include "ops/ops.h"
 #include "optim/rule.h"
@@ -33,7 +32,7 @@ static bt_tensor *sum_of(bt_tensor *rows, bt_tensor *shares)
     return bt_reshape(bt_matmul(bt_unsqueeze(shares, 0), rows), -1);
 }
 
-/* As many columns as there are parameters. */
+/* Whether there are as many columns as parameters. */
 static bool is_whole(bt_rule *rule, const bt_tensor *v) { return bt_dim(bt_slot(rule, "rows"), 0) >= bt_dim(v, 0); }
 
 static bt_tensor *start(bt_rule *rule, bt_tensor *v)
@@ -47,7 +46,7 @@ static bt_tensor *start(bt_rule *rule, bt_tensor *v)
     return x;
 }
 
-/* Row `at` of the stack becomes the vector. */
+/* Sets row `at` of the stack to the vector. */
 static void set_row(bt_rule *rule, const char *stack, bt_tensor *row)
 {
     bt_tensor *rows = bt_slot(rule, stack);
@@ -62,7 +61,7 @@ static void set_row(bt_rule *rule, const char *stack, bt_tensor *row)
     bt_slot_set(rule, stack, bt_where(here, bt_unsqueeze(row, 0), rows));
 }
 
-/* Whether x is less than that part of v / rho. */
+/* Whether |x| is below `part` times |v| / rho. */
 static bt_tensor *below(bt_rule *rule, double part, bt_tensor *v, bt_tensor *x)
 {
     return bt_less(bt_norm_square(bt_mul(bt_hyper(rule, "rho"), x)), bt_mul(part * part, bt_norm_square(v)));
@@ -82,7 +81,7 @@ static bt_tensor *some(bt_rule *rule, bt_tensor *v, bt_tensor *x)
     bt_tensor *with = bt_add(e, bt_div(h, rho)), *whole = dot(h, with);
     bt_tensor *shares = bt_matmul(rows, with);
     bt_tensor *part = bt_sub(h, sum_of(rows, shares)), *square = dot(part, with);
-    /* What is left of a column that depends on those before is rounding: H_k has it already. */
+    /* If a column depends on the earlier ones, only rounding errors remain of it: H_k covers it already. */
     bt_tensor *least = bt_mul(64 * rounding_of(x), bt_abs(whole));
     bt_tensor *good = bt_greater(square, least);
     bt_tensor *row = bt_where(good, bt_div(part, bt_sqrt(bt_where(good, square, 1))), 0);
@@ -95,14 +94,14 @@ static bt_tensor *some(bt_rule *rule, bt_tensor *v, bt_tensor *x)
 
 /* ---- all columns ---- */
 
-enum { LEAST = 16 }; /* roundings: what is less beside what it is left of is nothing but that */
+enum { LEAST = 16 }; /* in units of rounding: a remainder that is relatively smaller is only rounding error */
 
 typedef struct column {
-    bt_tensor *u, *q, *p; /* a combination of unit vectors, its image, and a direction that no other has */
-    bt_tensor *negative;  /* the curvature along it is */
+    bt_tensor *u, *q, *p; /* a combination of unit vectors, its image, and a direction orthogonal to all others */
+    bt_tensor *negative;  /* whether the curvature along it is negative */
 } column;
 
-/* Conjugate to the rows; again, for what rounding has left. */
+/* Makes it conjugate to the rows; twice, because of rounding. */
 static void make_conjugate(bt_rule *rule, column *c)
 {
     bt_tensor *us = bt_slot(rule, "units"), *qs = bt_slot(rule, "rows");
@@ -113,7 +112,7 @@ static void make_conjugate(bt_rule *rule, column *c)
     }
 }
 
-/* Of length 1 and orthogonal to the rows of the stack. */
+/* Makes it orthogonal to the rows of the stack, and of length 1. */
 static bt_tensor *orthonormal(bt_tensor *rows, bt_tensor *x)
 {
     x = bt_sub(x, sum_of(rows, bt_matmul(rows, x)));
@@ -121,8 +120,8 @@ static bt_tensor *orthonormal(bt_tensor *rows, bt_tensor *x)
     return bt_where(some, bt_div(x, bt_sqrt(bt_where(some, square, 1))), 0);
 }
 
-/* The next row of each stack. It is 0 where the column depends on those before, so that what is left of it is rounding
- * and H_k has it already, and where the curvature along it is not positive. */
+/* The next row of each stack. It is 0 if the column depends on the earlier ones (only rounding errors remain of it, and
+ * H_k covers it already), or if the curvature along it is not positive. */
 static column add_column(bt_rule *rule)
 {
     bt_tensor *e = bt_unit(rule), *h = bt_hvp(rule, e);
@@ -143,7 +142,7 @@ static column add_column(bt_rule *rule)
     return c;
 }
 
-/* The slot, with so much more of the vector. */
+/* Adds a multiple of the vector to the slot. */
 static bt_tensor *add_to(bt_rule *rule, const char *slot, bt_tensor *much, bt_tensor *x)
 {
     bt_tensor *sum = bt_add(bt_slot(rule, slot), bt_mul(much, x));
@@ -151,7 +150,7 @@ static bt_tensor *add_to(bt_rule *rule, const char *slot, bt_tensor *much, bt_te
     return sum;
 }
 
-/* Of v what lies outside of the columns; as good as nothing: 0. */
+/* The part of v outside the range of the columns; 0 if it is negligible. */
 static bt_tensor *outside(bt_rule *rule, bt_tensor *v, bt_tensor *p)
 {
     double least = LEAST * rounding_of(v);
@@ -166,7 +165,8 @@ static bt_tensor *all(bt_rule *rule, bt_tensor *v, bt_tensor *x)
     bt_tensor *difference = add_to(rule, "difference", bt_neg(bt_div(share, rho)), c.q);
     bt_tensor *y = add_to(rule, "inside", share, c.u), *basis = bt_rule_next(bt_rule_slot(rule, "basis"));
     bt_tensor *apart = bt_add(sum_of(basis, bt_matmul(basis, y)), bt_div(rest, rho));
-    /* Each is exact but for rounding: the difference of eps |v| / rho, the parts of as much as C is ill-conditioned. */
+    /* Both are exact up to rounding: the error of the difference is eps |v| / rho, that of the parts depends on the
+     * condition of C. */
     x = bt_where(below(rule, 1e-2, v, apart), apart, difference);
     bt_tensor *last = bt_equal(bt_iteration(rule), bt_dim(basis, 0) - 1);
     bt_tensor *lost = both(bt_greater(bt_norm_square(rest), 0), below(rule, 1e3 * rounding_of(x), v, x));

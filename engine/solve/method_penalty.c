@@ -1,9 +1,9 @@
-/* engine/solve/method_penalty.c: first-order derivatives only. min over y of f(x, y) + p (C(x, y) - min C) tends to
- * F(x) as p grows, and its derivative is p (grad_x C(x, y) - grad_x C(x, w)) + grad_x f(x, y) at its y, which K steps
- * of gradient descent from w look for. Liu, Ye, Wright, Stone and Liu, "BOME!" (NeurIPS 2022); Kwon, Kwon, Wright and
- * Nowak, "A fully first-order method for stochastic bilevel optimization" (ICML 2023).
+/* engine/solve/method_penalty.c: uses first-order derivatives only. min over y of f(x, y) + p (C(x, y) - min C) tends
+ * to F(x) as p grows. Its derivative is p (grad_x C(x, y) - grad_x C(x, w)) + grad_x f(x, y) at the minimising y, which
+ * K steps of gradient descent from w approximate. Liu, Ye, Wright, Stone and Liu, "BOME!" (NeurIPS 2022); Kwon, Kwon,
+ * Wright and Nowak, "A fully first-order method for stochastic bilevel optimization" (ICML 2023).
  *
- * y is kept as x = -p (y - w), which tends to H^-1 v. */
+ * y is stored as x = -p (y - w), which tends to H^-1 v. */
 #include "engine/solve/methods.h"
 #include "ops/ops.h"
 #include "optim/rule.h"

@@ -1,6 +1,7 @@
-/* engine/solve/method_sama.c: x = alpha D v, D the derivative of the lower problem's last update with respect to its
- * gradient: what one more step of that optimiser would make of v. Choe, Mehta, Ahn, Neiswanger, Xie, Strubell and Xing,
- * "Making scalable meta learning practical" (NeurIPS 2023), whose factor for Adam leaves out the bias correction. */
+/* engine/solve/method_sama.c: x = alpha D v, where D is the derivative of the lower problem's last update with
+ * respect to its gradient: what one more step of that optimiser would make of v. Choe, Mehta, Ahn, Neiswanger, Xie,
+ * Strubell and Xing, "Making scalable meta learning practical" (NeurIPS 2023), whose factor for Adam omits the bias
+ * correction. */
 #include "engine/solve/methods.h"
 
 static bt_tensor *start(bt_rule *rule, bt_tensor *v)

@@ -1,12 +1,12 @@
-/* engine/solve/round.c: a method's callback as entries. What it asks of several micro-batches is added up by an entry
- * that runs once for each. The callback is cut there: the entries in between are the same graph, each with what it
- * leaves alone, so that a sum is a variable that a later one reads, and that an earlier one does not. */
+/* engine/solve/round.c: a method's callback as entries. If it asks for something over several micro-batches, an entry
+ * that runs once for each of them adds it up. The callback is cut there: the entries in between are the same graph,
+ * each with only its own assigns. So a sum is a variable that later entries read and earlier ones do not. */
 #include "engine/solve/implicit_inside.h"
 
 #include "engine/traced/batch.h"
 #include "ops/ops.h"
 
-enum { FIRST_LOOP = 1 << 20 }; /* above those of steps, and those of solves */
+enum { FIRST_LOOP = 1 << 20 }; /* above those of steps and of solves */
 
 int bt_micro_loop(const bt_phase *phase) { return FIRST_LOOP + (int)phase->entry_count; }
 
@@ -65,7 +65,7 @@ static bool belongs_to_one(const bt_round *round, const bt_var *var)
     return false;
 }
 
-/* The graph with those of its assigns alone that `ask` begins with; NULL: with those of the callback itself. */
+/* Adds the graph with only the assigns that precede `ask`; NULL: with those of the callback itself. */
 static int add_part(bt_builder *b, bt_graph *graph, const bt_ask *ask, int loop, const char *part)
 {
     bt_assign *all = graph->assigns;
@@ -91,7 +91,7 @@ static bt_micro_set *set_of(bt_solve *solve, const bt_ask *ask)
     return ask->kind == BT_ASK_UPPER ? &own->upper : &solve->micros;
 }
 
-/* Whose micro-batches these are. */
+/* The problem whose micro-batches these are. */
 static bt_problem *of(const bt_solve_site *site, const bt_solve *solve, const bt_ask *ask)
 {
     return ask->kind == BT_ASK_UPPER ? site->upper : solve->problem;

@@ -1,4 +1,4 @@
-/* engine/solve/rule.c: a method's start and step as graphs: its hyperparameters, slots and stacks, and its troubles. */
+/* engine/solve/rule.c: a method's start and step as graphs: its hyperparameters, slots, stacks and trouble counts. */
 #include "engine/solve/implicit_inside.h"
 
 #include "ops/ops.h"
@@ -22,7 +22,7 @@ bt_graph *bt_builder_end(bt_builder *b, const char *part)
     return NULL;
 }
 
-/* Slots, and behind them stacks. */
+/* Slots, followed by stacks. */
 static int slot_count(const bt_builder *b)
 {
     const bt_method_def *method = b->lower->settings->method;
@@ -65,7 +65,7 @@ static void assign_slots(bt_builder *b)
             bt_graph_assign(b->graph, bt_method_slot(b, k), b->rule.slots[k].next);
 }
 
-/* What counts the method's failures, for this upper problem; NULL after an error. */
+/* The counter of the method's failures for this upper problem; NULL after an error. */
 static bt_trouble *trouble_of(bt_builder *b)
 {
     size_t count = (size_t)b->upper->context->problem_count;
@@ -82,7 +82,7 @@ static bt_trouble *trouble_of(bt_builder *b)
     return trouble && trouble->count ? trouble : NULL;
 }
 
-/* Counts the steps in which the method says that it fails. */
+/* Counts the steps in which the method reports a failure. */
 static bt_status count_trouble(bt_builder *b)
 {
     if (!b->rule.trouble)
@@ -96,7 +96,7 @@ static bt_status count_trouble(bt_builder *b)
     return BT_OK;
 }
 
-/* Whether the x that a rule returned is a vector like v. */
+/* Checks that the x that a rule returned is a vector like v. */
 static bt_tensor *checked(bt_builder *b, bt_tensor *x, const char *callback)
 {
     bt_var *like = b->solve->adjoint.flat;
@@ -110,7 +110,7 @@ static bt_tensor *checked(bt_builder *b, bt_tensor *x, const char *callback)
                            bt_dtype_name(like->dtype), bt_shape_text(due, like->rank, like->dims));
 }
 
-/* Where x is v there is nothing to do. */
+/* There is nothing to do if x is v. */
 bt_graph *bt_method_start(bt_builder *b, bool *same)
 {
     const bt_method_def *method = b->lower->settings->method;

@@ -1,10 +1,10 @@
-/* engine/solve/solve.c: what all solvers share. */
+/* engine/solve/solve.c: the code that all solvers share. */
 #include "engine/solve/solve.h"
 
 #include "engine/level/divide.h"
 #include "ops/ops.h"
 
-/* The variable, and no window yet. */
+/* Creates the variable, without windows yet. */
 static bt_vector vector_of(bt_phase *phase, const bt_problem *problem, const char *name, bt_dtype dtype,
                            int64_t elements)
 {
@@ -16,7 +16,7 @@ static bt_vector vector_of(bt_phase *phase, const bt_problem *problem, const cha
     return vector;
 }
 
-/* Window i at byte `at`, which moves on. */
+/* Creates window i at byte `at`, and advances `at`. */
 static void add_window(bt_phase *phase, bt_vector *vector, int64_t i, const char *name, bt_array shape, size_t *at)
 {
     if (!vector->flat)
@@ -74,11 +74,11 @@ const bt_solver_def *bt_solver_of(const bt_problem *lower)
 
 bool bt_solve_rests(const bt_solve_site *site, const bt_solve *solve)
 {
-    bool any = site->upper->context->apart; /* a check gives adjoints of its own */
+    bool any = site->upper->context->apart; /* a check sets adjoints of its own */
     return !solve->reached && !any && solve->solver->needs && !solve->solver->needs(solve);
 }
 
-/* How many solves from `first` on, before `to`, run as one. */
+/* How many solves from `first` on, before `to`, run together. */
 static int neighbours(const bt_solve_site *site, int first, int to)
 {
     const bt_solver_def *solver = site->solves[first].solver;

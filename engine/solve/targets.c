@@ -1,4 +1,4 @@
-/* engine/solve/targets.c: what a solve gives its product to, and what that reaches. */
+/* engine/solve/targets.c: the problems that a solve adds its product to, and what they reach. */
 #include "engine/solve/solve.h"
 
 int bt_solve_targets(bt_solve_site *site, const bt_solve *solve, bt_problem **others, bt_vector *vectors)
@@ -31,7 +31,7 @@ void bt_solve_mark(bt_solve_site *site, const bt_problem *other, int64_t paramet
 bt_status bt_check_direct(bt_solve_site *site, const bt_solve *solve)
 {
     bt_problem *lower = solve->problem;
-    if (lower->def->condition && !lower->def->schedule) /* which has what the callbacks use */
+    if (lower->def->condition && !lower->def->schedule) /* it covers what the callbacks use */
         return BT_OK;
     if (!lower->def->schedule && !lower->def->grad_callback && !lower->def->param_callback)
         return BT_OK;

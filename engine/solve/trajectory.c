@@ -8,7 +8,7 @@
 #include <string.h>
 
 enum { FROM, ENTRIES, TICK = 0, POSITION, TASK, ENTRY }; /* the index: one number, then three for each step */
-enum { BEFORE, AFTER, APPLIED };                         /* numbers of a step: how many updates have been made */
+enum { BEFORE, AFTER, APPLIED };                         /* values of a step: its update count before and after */
 
 static const bt_instance *instance_of(const bt_trajectory *t) { return t->problem->context->instance; }
 
@@ -36,7 +36,7 @@ static void set(const bt_trajectory *t, int64_t step, int what, int64_t value)
     bt_store_write(instance_of(t), t->index, place_of(t, step, what), &value, sizeof value);
 }
 
-/* ---- rows between, with `states`: of each loop, and at the end those at work ---- */
+/* ---- the rows for states in between, with `states`: those of each loop, and at the end two working slots ---- */
 
 enum { AT_WORK = 2, NOBODY = -1 };
 
@@ -59,9 +59,9 @@ static void fill_slot(const bt_trajectory *t, int64_t slot, int64_t step)
     bt_store_write(instance_of(t), t->index, place_of_slot(t, slot), &step, sizeof step);
 }
 
-/* ---- how many steps lie between two of a problem above ---- */
+/* ---- how many steps lie between two steps of a problem above ---- */
 
-enum { TOO_MANY = 1 << 30 }; /* steps that nobody records */
+enum { TOO_MANY = 1 << 30 }; /* a number of steps that cannot be recorded */
 
 static int64_t times(int64_t a, int64_t b) { return b && a > TOO_MANY / b ? TOO_MANY : a * b; }
 
@@ -89,7 +89,7 @@ static bool is_lower(const bt_problem *upper, const bt_problem *problem, bt_prob
     return false;
 }
 
-/* The most steps of the problem to one call of a problem above it; 0: out of memory. aligned: whole inner loops. */
+/* The most steps of the problem per call of a problem above it; 0: out of memory. aligned: always whole inner loops. */
 static int64_t longest(const bt_problem *problem, bool *aligned)
 {
     const bt_context *context = problem->context;
@@ -133,7 +133,7 @@ static bool is_scalar(const bt_problem *problem, const bt_var *root)
     return scalar;
 }
 
-/* A plateau may be reached in the middle of an inner loop. */
+/* A plateau may change it in the middle of an inner loop. */
 static bool is_lr_scale(const bt_problem *problem, const bt_var *root)
 {
     for (int g = 0; g < problem->optimizer->group_count; g++)
@@ -142,8 +142,8 @@ static bool is_lr_scale(const bt_problem *problem, const bt_var *root)
     return false;
 }
 
-/* Whether the variable may be another when the upper problem goes back: that one itself has not moved. What is read
- * besides is fixed, or set for each program: hyperparameters, and the records of batches. */
+/* Whether the variable may have changed when the upper problem goes back. The upper problem itself has not moved.
+ * Everything else that is read is constant, or set for each program: hyperparameters, and the records of batches. */
 static bool must_keep(const bt_problem *problem, const bt_problem *upper, const bt_var *root)
 {
     if (root == problem->gradients.flat || own_state(problem, root) || is_lr_scale(problem, root))
@@ -170,7 +170,7 @@ static bt_status track_fill(bt_trajectory *t, bt_track *track)
     bt_array shape = bt_var_array(source), rows = {.dtype = source->dtype, .rank = 2};
     rows.dims[0] = rows_of(t, track->own);
     rows.dims[1] = bt_array_count(shape);
-    bool others = strcmp(source->owner, t->problem->name) != 0; /* levels have much that is called the same */
+    bool others = strcmp(source->owner, t->problem->name) != 0; /* levels use many of the same names */
     char *name =
         bt_string("%s%s%s over the inner loop", source->name, others ? " of " : "", others ? source->owner : "");
     if (name) {
@@ -215,7 +215,7 @@ static bt_track *track_of(bt_trajectory *t, bt_var *root)
     return track;
 }
 
-/* Steps from one kept state to the next: `wanted`, or the root of the loop's steps, where both are fewest. */
+/* Steps from one kept state to the next: `wanted`, or the root of the loop's steps, which needs the fewest rows. */
 static int64_t spacing_of(const bt_problem *problem, int64_t wanted)
 {
     const int64_t loop = problem->settings->unroll_steps;
@@ -228,19 +228,19 @@ static int64_t spacing_of(const bt_problem *problem, int64_t wanted)
     return root;
 }
 
-/* How many steps are recorded, and how many states. */
+/* Sets how many steps and how many states are recorded. */
 static void lay_out(bt_trajectory *t, int64_t spacing)
 {
     const int64_t loop = t->problem->settings->unroll_steps, reach = t->reach + spacing - 1;
     t->spacing = spacing;
     t->room = t->reach && reach < t->all ? reach : t->all;
     if (!t->aligned && t->room == t->all)
-        t->room += spacing - 1; /* what a step in the middle of a loop is computed from */
+        t->room += spacing - 1; /* to recompute a step in the middle of a loop */
     t->loops = (t->room + loop - 1) / loop + !t->aligned;
     t->each = (loop + spacing - 1) / spacing;
 }
 
-/* Of the records; the index and what is counted, 40 for each step, are not worth counting. */
+/* Bytes of the records, without the index and the counters: those take 40 bytes per step, which is negligible. */
 static size_t bytes_of(const bt_trajectory *t)
 {
     size_t bytes = 0;
@@ -267,8 +267,7 @@ int64_t bt_trajectory_wider(const bt_trajectory *t, size_t less, size_t *saved)
     return best;
 }
 
-/* How many updates have been made before and after each step: counted by programs, so that it is kept where they run.
- */
+/* Update counts before and after each step: programs count them, so they are stored where programs run. */
 static bt_status open_applied(bt_trajectory *t)
 {
     bt_array number = {.dtype = BT_I64}, rows = {.dtype = BT_I64, .rank = 2, .dims = {t->room, APPLIED}};
@@ -293,7 +292,7 @@ bt_status bt_trajectory_open(bt_problem *problem, int64_t reach, int64_t spacing
                          .all = all,
                          .aligned = aligned,
                          .automatic = spacing == BT_SPACING_AUTO,
-                         .states = states < loop ? states : 0}; /* all of them are kept */
+                         .states = states < loop ? states : 0}; /* 0: all states are kept */
     lay_out(t, states ? (t->states ? loop : 1) : spacing_of(problem, spacing));
     problem->trajectory = t;
     if (t->room >= TOO_MANY)
@@ -302,7 +301,7 @@ bt_status bt_trajectory_open(bt_problem *problem, int64_t reach, int64_t spacing
                        "set %s_steps, the number of last steps to differentiate through",
                        problem->name, problem->settings->method->name, TOO_MANY, problem->settings->method->name);
     t->index = bt_ledger_var(
-        problem->context, problem, BT_ROLE_TRAJECTORY, BT_BUFFERS, "steps of the inner loop", /* the host's */
+        problem->context, problem, BT_ROLE_TRAJECTORY, BT_BUFFERS, "steps of the inner loop", /* on the host */
         (bt_array){.dtype = BT_I64, .rank = 1, .dims = {ENTRIES + ENTRY * t->room + slot_count(t)}});
     BT_TRY(open_applied(t));
     if (!t->index)
@@ -331,8 +330,8 @@ void bt_trajectory_free(bt_trajectory *t)
 
 static int64_t of_loop(const bt_trajectory *t, int64_t step) { return step % t->problem->settings->unroll_steps; }
 
-/* The first step that there is, be it in the middle of a loop, is kept in the place of the one before it that is not.
- */
+/* The first recorded step, even in the middle of a loop, is kept in the row of the kept step before it, which does not
+ * exist. */
 static bool is_kept(const bt_trajectory *t, int64_t step)
 {
     return of_loop(t, step) % t->spacing == 0 || step == first_of(t);
@@ -343,12 +342,12 @@ static int64_t loop_of(const bt_trajectory *t, int64_t step)
     return step / t->problem->settings->unroll_steps % t->loops;
 }
 
-/* With `states`: the slots of the step's loop. */
+/* With `states`: the first slot of the step's loop. */
 static int64_t first_slot(const bt_trajectory *t, int64_t step) { return loop_of(t, step) * (t->states - 1); }
 
 static bool is_at_work(const bt_trajectory *t, int64_t slot) { return slot >= slot_count(t) - AT_WORK; }
 
-/* In which slot the step's state lies; NOBODY: in none. */
+/* The slot that holds the step's state; NOBODY: none. */
 static int64_t slot_of(const bt_trajectory *t, int64_t step)
 {
     int64_t first = first_slot(t, step);
@@ -363,7 +362,7 @@ static int64_t slot_of(const bt_trajectory *t, int64_t step)
 
 static bool is_there(const bt_trajectory *t, int64_t step) { return is_kept(t, step) || slot_of(t, step) != NOBODY; }
 
-/* Row of own state: that of a kept step, or, behind these, of one between. */
+/* The row of own state: that of a kept step or, after these rows, of a step in between. */
 static int64_t own_row(const bt_trajectory *t, int64_t step)
 {
     int64_t place = of_loop(t, step);
@@ -372,14 +371,14 @@ static int64_t own_row(const bt_trajectory *t, int64_t step)
     return t->loops * t->each + (t->states ? slot_of(t, step) : place % t->spacing - 1);
 }
 
-/* At which byte of its storage the track's value before the step lies. */
+/* The byte offset in its storage of the track's value before the step. */
 static size_t row(const bt_trajectory *t, const bt_track *track, int64_t step)
 {
     int64_t at = track->own && t->spacing > 1 ? own_row(t, step) : step % t->room;
     return (size_t)at * track->source->bytes;
 }
 
-/* On the first way through a loop: which of its slots takes the state before the step; NOBODY: none does. */
+/* On the first pass through a loop: the slot that takes the state before the step; NOBODY: none. */
 static int64_t slot_due(const bt_trajectory *t, int64_t step)
 {
     int64_t steps = t->problem->settings->unroll_steps, place = of_loop(t, step), at = 0;
@@ -391,7 +390,8 @@ static int64_t slot_due(const bt_trajectory *t, int64_t step)
     return t->states && place == steps - 1 ? slot_count(t) - AT_WORK : NOBODY;
 }
 
-/* What lay in the slots of a loop that begins is of another one, or of this one before it was gone through again. */
+/* When a loop begins, its slots hold states of another loop, or of this one before it was repeated: they are
+ * cleared. */
 static void open_slots(bt_trajectory *t, int64_t step)
 {
     int64_t first = first_slot(t, step), due = is_kept(t, step) ? NOBODY : slot_due(t, step);
@@ -402,7 +402,7 @@ static void open_slots(bt_trajectory *t, int64_t step)
         fill_slot(t, due, step);
 }
 
-/* phase: with what is late, which lies there as `entry` reads it. */
+/* phase: keeps the late tracks, which `entry` of this phase reads; NULL: the others. */
 static bt_status keep(const bt_trajectory *t, int64_t step, bt_phase *phase, int entry)
 {
     bool late = phase != NULL;
@@ -457,7 +457,7 @@ int64_t bt_trajectory_first(const bt_trajectory *t, int64_t since)
 {
     int64_t last = t->problem->steps, first = first_of(t);
     first = last - t->room > first ? last - t->room : first;
-    while (first < last && !is_kept(t, first)) /* a step between two needs the state that is kept before it */
+    while (first < last && !is_kept(t, first)) /* a step between two kept ones needs the kept state before it */
         first++;
     if (t->reach && last - t->reach > first)
         first = last - t->reach;
@@ -493,7 +493,7 @@ int64_t bt_trajectory_nearest(const bt_trajectory *t, int64_t step)
     return most;
 }
 
-/* A slot of the loop that nobody on the way back to its beginning needs any more; NOBODY: there is none. */
+/* A slot of the loop that is no longer needed on the way back to its beginning; NOBODY: none. */
 static int64_t free_slot(const bt_trajectory *t, int64_t step, int64_t *count)
 {
     int64_t first = first_slot(t, step), found = NOBODY;
@@ -516,7 +516,7 @@ int64_t bt_trajectory_next(const bt_trajectory *t, int64_t from, int64_t step)
 void bt_trajectory_make_room(bt_trajectory *t, int64_t from, int64_t to, int64_t step)
 {
     int64_t free, slot = free_slot(t, step, &free), work = slot_count(t) - AT_WORK;
-    if (from + 1 < to || to == step || slot == NOBODY) /* at hand, and not kept */
+    if (from + 1 < to || to == step || slot == NOBODY) /* for immediate use only */
         slot = in_slot(t, work) == from ? work + 1 : work;
     fill_slot(t, slot, from + 1);
 }
@@ -543,7 +543,7 @@ bt_status bt_trajectory_copy(const bt_trajectory *t, int64_t step)
     return BT_OK;
 }
 
-/* ---- programs on it ---- */
+/* ---- programs bound to a record ---- */
 
 typedef struct binding {
     bt_trajectory *trajectory;
@@ -551,7 +551,7 @@ typedef struct binding {
     bt_var *buffers;
 } binding;
 
-/* What `var` is of its root, of `whole`. */
+/* The part of `whole` that corresponds to `var` within its root. */
 static bt_var *part_of(const binding *b, bt_var *whole, bt_var *var)
 {
     if (var == bt_var_root(var))

@@ -1,6 +1,6 @@
-/* engine/solve/unrolled.c: iterative differentiation: the adjoint of the last parameters taken back through the
- * updates of the inner loop, and at the end through `start`. With the step s' = u(s, g(w, lambda), lambda), where s is
- * parameters w and optimiser state, and a the adjoint of s':
+/* engine/solve/unrolled.c: iterative differentiation: takes the adjoint of the last parameters back through the updates
+ * of the inner loop, and finally through `start`. For the step s' = u(s, g(w, lambda), lambda), where s consists of the
+ * parameters w and the optimiser state, and a is the adjoint of s':
  *
  *   x = u_g^T a                        the adjoint of the gradient
  *   a <- u_s^T a + g_w^T x             D(x) of product.c at that step's w, batch and counters
@@ -34,7 +34,7 @@ const bt_method_def bt_method_itd = {
 
 static bt_unrolled *state_of(const bt_solve *solve) { return solve->state; }
 
-/* A method that leaves it out has the default. */
+/* A method without this setting uses the default. */
 int64_t bt_unrolled_setting(const bt_problem *lower, const char *name)
 {
     int i = bt_hyper_index(lower->settings->method->hypers, name);
@@ -48,9 +48,9 @@ bool bt_unrolled_adds_up(const bt_solve *solve) { return solve->micros.count > 1
 
 /* ---- entries ---- */
 
-enum { LOOP = 99 }; /* one for all that unroll in a phase: their steps alternate */
+enum { LOOP = 99 }; /* shared by all unrolled solves of a phase: their steps alternate */
 
-/* How often a run of the phase runs a part, about: the start once, all else in each step that is gone back through. */
+/* How often, roughly, a run of the phase runs a part: the start once, all others in each step it goes back through. */
 static double runs_of(const bt_solve *solve, bt_unrolled_part part)
 {
     const double whole = (double)solve->problem->settings->unroll_steps,
@@ -61,7 +61,7 @@ static double runs_of(const bt_solve *solve, bt_unrolled_part part)
     return (some > 0 && some < whole ? some : whole) * (micro ? (double)solve->micros.count : 1);
 }
 
-/* A part by shape, of `count` shapes. */
+/* Adds a part for each of `count` shapes. */
 static bt_status add(bt_solve_site *site, bt_solve *solve, bt_unrolled_part part, int count, int *entries)
 {
     for (int s = 0; s < count; s++) {
@@ -76,7 +76,7 @@ static bt_status add(bt_solve_site *site, bt_solve *solve, bt_unrolled_part part
     return BT_OK;
 }
 
-/* A slot of whole numbers, as those of 8-bit optimisers, has no derivative. */
+/* An integer slot, as in 8-bit optimisers, has no derivative. */
 static bt_status check_slots(const bt_problem *lower)
 {
     for (int k = 0; k < bt_optimizer_slot_count(lower->optimizer); k++) {
@@ -181,7 +181,7 @@ static void release(bt_solve *solve)
 
 /* ---- runs ---- */
 
-/* Where the batches of a problem stand, and where those that it takes from another (batch_of) do. */
+/* The position in a problem's batches, and in those that it takes from another problem (batch_of). */
 typedef struct place {
     int64_t own, kept, task, tasks;
 } place;
@@ -200,7 +200,7 @@ static bt_status move_to(bt_stream *stream, place to)
     return bt_stream_position(stream) == to.own ? BT_OK : bt_stream_rewind(stream, to.own, to.kept);
 }
 
-/* The batches of that step are at hand again, its state is looked at; returns the variant, -1 after an error. */
+/* Restores the batches of that step and looks at its state; returns the variant, -1 after an error. */
 static int look(bt_solve *solve, int64_t step)
 {
     const bt_trajectory *trajectory = solve->problem->trajectory;
@@ -213,7 +213,7 @@ static int look(bt_solve *solve, int64_t step)
     return bt_micro_set_bind(&solve->micros, solve->problem);
 }
 
-/* The gradient of the step that is looked at, where it is a sum over micro-batches. */
+/* Recomputes the gradient of the step looked at, if it is a sum over micro-batches. */
 static bt_status gradient_again(bt_phase *phase, const bt_solve *solve)
 {
     if (state_of(solve)->clear < 0)
@@ -222,7 +222,7 @@ static bt_status gradient_again(bt_phase *phase, const bt_solve *solve)
     return bt_micro_set_run(&solve->micros, solve->problem, phase, &state_of(solve)->gradients);
 }
 
-/* The step at hand once more: the state before it is there, and for that after it there is room. */
+/* Repeats one step: the state before it exists, and there is room for the state after it. */
 static bt_status forward(bt_phase *phase, bt_solve *solve, int64_t step)
 {
     int variant = look(solve, step);
@@ -233,7 +233,7 @@ static bt_status forward(bt_phase *phase, bt_solve *solve, int64_t step)
     return bt_part_run(phase, state_of(solve)->replay[variant]);
 }
 
-/* The state before `step` computed from the last that is kept, with all between, which will be asked for next. */
+/* Recomputes the state before `step` from the last kept one. Those in between are needed next. */
 static bt_status replay(bt_phase *phase, bt_solve *solve, int64_t step)
 {
     int64_t kept = bt_trajectory_kept(solve->problem->trajectory, step);
@@ -245,7 +245,7 @@ static bt_status replay(bt_phase *phase, bt_solve *solve, int64_t step)
     return BT_OK;
 }
 
-/* Likewise, by Revolve's schedule: on the way there states are kept where there is room for them. */
+/* The same by Revolve's schedule: keeps states on the way as long as there is room. */
 static bt_status revolve(bt_phase *phase, bt_solve *solve, int64_t step)
 {
     bt_trajectory *trajectory = solve->problem->trajectory;
@@ -278,7 +278,7 @@ static bt_status back(bt_phase *phase, bt_solve *solve)
     return bt_part_run(phase, state->start);
 }
 
-/* Whose step was the last in time; NULL: none is left. */
+/* The solve whose next step was the last in time; NULL: no steps are left. */
 static bt_solve *latest(bt_solve *solves, int count)
 {
     bt_solve *last = NULL;
@@ -324,14 +324,14 @@ static bt_status run(bt_solve_site *site, bt_solve *solves, int count)
     return status;
 }
 
-/* ---- what there is to know of it ---- */
+/* ---- description ---- */
 
 static bool ready(const bt_problem *upper, const bt_problem *lower)
 {
     return bt_trajectory_first(lower->trajectory, upper->since) < lower->steps;
 }
 
-/* What goes back through steps has no x of its own: it is summed over them. */
+/* An unrolled solve has no x of its own: it is summed over the steps. */
 static void describe(const bt_problem *lower, const char *product, bt_text *text)
 {
     long long steps = bt_unrolled_setting(lower, "steps");

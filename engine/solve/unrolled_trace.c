@@ -1,4 +1,4 @@
-/* engine/solve/unrolled_trace.c: back through one update, and through `start`, as graphs. */
+/* engine/solve/unrolled_trace.c: graphs that go back through one update, and through `start`. */
 #include "engine/solve/unrolled_inside.h"
 
 #include "engine/solve/trajectory.h"
@@ -10,11 +10,11 @@ typedef struct tracer {
     bt_solve_site *site;
     bt_problem *lower;
     bt_solve *solve;
-    const bt_micro *micro; /* in hand */
+    const bt_micro *micro; /* the current one */
     bt_trace trace;
     bt_tracing tracing;
     bt_graph *graph;
-    bt_problem **others; /* whose parameters the lower problem may read */
+    bt_problem **others; /* those whose parameters the lower problem may read */
     bt_vector *vectors;  /* their adjoints; the gradient of the upper problem */
     int other_count;
     int64_t other_params;
@@ -48,7 +48,7 @@ static bt_status tracer_new(tracer *t, bt_solve_site *site, bt_solve *solve, con
     return BT_OK;
 }
 
-/* Ends the trace: its graph, on the variables of a record. NULL after an error. */
+/* Ends the trace; returns its graph, bound to the variables of a record. NULL after an error. */
 static bt_graph *tracer_end(tracer *t, const char *part, bt_var *buffers)
 {
     bt_graph *graph = NULL;
@@ -60,7 +60,7 @@ static bt_graph *tracer_end(tracer *t, const char *part, bt_var *buffers)
     return graph;
 }
 
-/* As the gradient field is differentiated: by one word for all that a step is. */
+/* As for the gradient field: one setting applies to the whole step. */
 static bool through(const tracer *t) { return t->lower->settings->detach == BT_DETACH_FIELD; }
 
 static int64_t params(const tracer *t) { return t->lower->module->param_count; }
@@ -72,7 +72,7 @@ static void read_parts(tracer *t, bt_var *const *windows, bt_tensor **items)
         items[i] = windows[i] ? bt_wide(bt_graph_read(t->graph, windows[i])) : NULL;
 }
 
-/* The loss where the step is, with what it leaves in buffers. */
+/* The loss at the recorded step, including its writes to buffers. */
 static bt_tensor *loss_of(const tracer *t)
 {
     return bt_traced_here(t->lower, BT_PURE_STEP, t->micro,
@@ -88,7 +88,8 @@ static void gradient_of(tracer *t, bt_tensor **wrt, bt_tensor **gradient)
     bt_vjp(t->graph, &loss, &share, 1, wrt, (int)params(t), gradient, false);
 }
 
-/* The gradient of the step: of a level that is upper to another one, what was recorded, with what came from there. */
+/* The gradient of the step. If the level has lower levels, this is the recorded one, which includes their
+ * contribution. */
 static void fill_gradient(tracer *t)
 {
     if (t->lower->child_count)
@@ -97,12 +98,12 @@ static void fill_gradient(tracer *t)
         read_parts(t, state_of(t)->gradient.windows, t->transition.grad);
     else
         gradient_of(t, t->transition.param, t->transition.grad);
-    for (int64_t i = 0; i < params(t); i++) /* as the step has kept it */
+    for (int64_t i = 0; i < params(t); i++) /* in the precision in which the step kept it */
         if (t->transition.grad[i] && t->lower->gradients.flat->dtype == BT_BF16)
             t->transition.grad[i] = bt_wide(bt_as(t->transition.grad[i], BT_BF16));
 }
 
-/* The update, of a gradient that the derivatives of the update take as given. */
+/* The update, as a function of a gradient that its derivatives treat as given. */
 static bool trace_update(tracer *t)
 {
     if (!bt_transition_begin(t->lower, &t->transition))
@@ -120,17 +121,17 @@ static bool trace_update(tracer *t)
         return false;
     memcpy(given, t->transition.grad, (size_t)params(t) * sizeof *given);
     bt_transition_trace(t->lower, &t->transition);
-    t->transition.grad = given; /* before a callback has had them */
+    t->transition.grad = given; /* as it was before any callback */
     return t->graph->status == BT_OK;
 }
 
 /* ---- back through one step ---- */
 
-typedef struct pullback { /* of the update: what is differentiated, and what with respect to */
+typedef struct pullback { /* of the update: the outputs, and the inputs to differentiate by */
     bt_tensor **y, **cotangent;
     int ys;
     bt_tensor **x, **result; /* params, gradients, slots by slot, parameters of the others; NULL tensors are left out */
-    int *place;              /* of x: where its result goes */
+    int *place;              /* where the result for x goes */
     int xs;
 } pullback;
 
@@ -142,7 +143,7 @@ static bt_tensor **parts(tracer *t, const bt_vector *vector)
     return items;
 }
 
-/* Of all others, one after the other; NULL after an error. */
+/* The parameters of all others, one after the other; NULL after an error. */
 static bt_tensor **their_params(tracer *t)
 {
     bt_tensor **theirs = bt_graph_list(t->graph, t->other_params);
@@ -172,7 +173,7 @@ static void add_inputs(pullback *p, bt_tensor *const *items, int64_t count, int 
         }
 }
 
-/* By place: adjoints of parameters, of the gradient, of slots, of the others' parameters. NULL after an error. */
+/* By position: adjoints of the parameters, the gradient, the slots and the others' parameters. NULL after an error. */
 static bt_tensor **pull_update(tracer *t)
 {
     int64_t most = params(t) * (2 + slots(t)) + t->other_params;
@@ -199,8 +200,8 @@ static bt_tensor **pull_update(tracer *t)
     return t->graph->status == BT_OK ? by_place : NULL;
 }
 
-/* The adjoint of the gradient, with zeros where there is none, as a vector; NULL where it is zero by construction, or
- * is to be taken so. */
+/* The adjoint of the gradient as a vector, with zeros for missing parts; NULL if it is zero by construction or is to be
+ * taken as zero. */
 static bt_tensor *join_x(tracer *t, bt_tensor **x)
 {
     bool any = false;
@@ -212,14 +213,14 @@ static bt_tensor *join_x(tracer *t, bt_tensor **x)
     return any && bt_unrolled_multiplies(t->lower) ? bt_problem_join(t->lower, x) : NULL;
 }
 
-/* Between the problem's buffers and those that micro-batches leave to one another, where there are any. */
+/* Copies between the problem's buffers and those that one micro-batch passes on to the next, if there are any. */
 static void copy_buffers(tracer *t, bt_var *to, bt_var *from)
 {
     if (state_of(t)->buffers)
         bt_graph_assign(t->graph, to, bt_graph_read(t->graph, from));
 }
 
-/* D(x), and of it what goes to the own parameters, in parts like them; NULL after an error. */
+/* D(x), and the part of it for the level's own parameters, in their shapes; NULL after an error. */
 static bt_tensor **trace_product(tracer *t, bt_tensor *x, bt_product_request *request)
 {
     bt_tensor **self = bt_graph_list(t->graph, params(t));
@@ -246,7 +247,7 @@ static void add_other(tracer *t, int k, int64_t i, bt_tensor *value)
     bt_solve_mark(t->site, t->others[k], i);
 }
 
-/* The adjoint of parameters or of a slot; zero where hypergradients do not pass. */
+/* Sets the adjoint of the parameters or of a slot; zero where hypergradients are blocked. */
 static void set_adjoint(tracer *t, const bt_vector *vector, bt_tensor **values)
 {
     for (int64_t i = 0; i < params(t); i++) {
@@ -289,7 +290,7 @@ static void trace_back(tracer *t)
 
 /* ---- forward through one step, and back through `start` ---- */
 
-/* Only what the step writes into the problem's own buffers. */
+/* Removes all assigns except those to the problem's own buffers. */
 static void keep_buffers(tracer *t)
 {
     int64_t kept = 0;
@@ -329,7 +330,7 @@ static void add_to(tracer *t, bt_var *var, bt_tensor *part)
         bt_graph_assign(t->graph, var, (bt_add)(bt_graph_read(t->graph, var), part));
 }
 
-/* To the gradient of the step, which has its share. */
+/* Adds the micro-batch's share of the step's gradient. */
 static void trace_gradient(tracer *t)
 {
     bt_tensor **wrt = bt_graph_list(t->graph, params(t)), **part = bt_graph_list(t->graph, params(t));
@@ -342,12 +343,12 @@ static void trace_gradient(tracer *t)
         add_to(t, state_of(t)->gradient.windows[i], part[i]);
 }
 
-/* To the adjoints. */
+/* Adds to the adjoints. */
 static void trace_products(tracer *t)
 {
     bt_product_request request = {0};
     bt_tensor **self = trace_product(t, bt_graph_read(t->graph, state_of(t)->x.flat), &request);
-    if (state_of(t)->buffers) /* the product has the loss's value alone, and maybe at other points */
+    if (state_of(t)->buffers) /* the product only has the value of the loss, and maybe at other points */
         loss_of(t);
     keep_buffers(t);
     if (!self)
@@ -373,7 +374,7 @@ static void trace_start(tracer *t)
     for (int k = 0; k < t->other_count && t->graph->status == BT_OK; k++)
         for (int64_t i = 0; i < t->others[k]->module->param_count; i++)
             add_other(t, k, i, *result++);
-    bt_graph_assign(t->graph, t->solve->adjoint.flat, bt_zeros_like(adjoint)); /* nothing depends on what was before */
+    bt_graph_assign(t->graph, t->solve->adjoint.flat, bt_zeros_like(adjoint)); /* nothing depends on the time before */
     for (int k = 0; k < slots(t); k++)
         bt_graph_assign(t->graph, state_of(t)->slots[k].flat,
                         bt_zeros_like(bt_graph_read(t->graph, state_of(t)->slots[k].flat)));

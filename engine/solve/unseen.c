@@ -1,13 +1,13 @@
-/* engine/solve/unseen.c: what a level's steps do beside following its loss. An implicit method takes the level for
- * solved where the gradient of the loss is 0, and so does not see it; where the level has a condition of its own, that
- * says what holds. */
+/* engine/solve/unseen.c: what a level's steps do beyond following its loss. An implicit method assumes that the
+ * gradient of the loss is 0 at the solution, so it does not see this. If the level has a condition of its own, that
+ * condition says what holds. */
 #include "engine/solve/solve.h"
 
 static bool has_param_callback(const bt_problem *lower) { return lower->def->param_callback != NULL; }
 
 static bool has_grad_callback(const bt_problem *lower) { return lower->def->grad_callback != NULL; }
 
-/* sama's slope has what clipping makes of the gradient. */
+/* sama is exempt: its slope includes the effect of clipping. */
 static bool clips_norm(const bt_problem *lower)
 {
     return lower->settings->gradient_clipping > 0 && !lower->settings->method->slope;
@@ -18,7 +18,8 @@ static bool clips_values(const bt_problem *lower)
     return lower->settings->gradient_clipping_value > 0 && !lower->settings->method->slope;
 }
 
-/* No part of H, nor of the gradients that a penalty goes by; what does not ask for these takes no other x. */
+/* Decay is not part of H, nor of the gradients that the penalty method uses. Methods that use neither are not
+ * affected. */
 static bool decays(const bt_problem *lower)
 {
     const bt_optimizer *optimizer = lower->optimizer;

@@ -1,4 +1,4 @@
-/* engine/state/checkpoint.c: saves the state of a run, and goes on from what was saved. */
+/* engine/state/checkpoint.c: saves the state of a run, and continues from it. */
 #include "engine/state/checkpoint.h"
 
 #include "base/version.h"
@@ -8,7 +8,8 @@
 
 /* ---- saving ---- */
 
-/* If a static int has changed, the programs are rebuilt before the next step; these are what is signed. */
+/* If a static int has changed, this rebuilds the programs, as the next step would: those are the ones that are
+ * signed. */
 static bt_status list_all(bt_context *context, bt_tensor_list *list)
 {
     BT_TRY(bt_update_scalars(context));
@@ -57,7 +58,7 @@ bt_status bt_checkpoint_save(bt_context *context, const char *folder, bool best,
 
 /* ---- resuming ---- */
 
-/* What does not keep a run from going on, but from being bit-identical. */
+/* Warns of differences that do not prevent a resume, but make it not bit-identical. */
 static void warn_of_machine(bt_context *context, json_t *record)
 {
     const char *was = json_string_value(json_object_get(record, "backend"));
@@ -71,7 +72,7 @@ static void warn_of_machine(bt_context *context, json_t *record)
                 version, BT_VERSION);
 }
 
-/* A cosine was planned for the length that the run had, and goes up again where that is passed. */
+/* A cosine was planned for the length that the run had; beyond that it rises again. */
 static bt_status warn_of_cosines(bt_context *context, json_t *record)
 {
     const char *was = json_string_value(json_object_get(json_object_get(record, "config"), "engine.train_iters"));
@@ -92,7 +93,7 @@ static bt_status warn_of_cosines(bt_context *context, json_t *record)
     return BT_OK;
 }
 
-/* What callbacks read on the host comes first: programs may depend on it. */
+/* Values that callbacks read on the host come first, because programs may depend on them. */
 static bt_status restore(bt_context *context, const bt_checkpoint_content *checkpoint, bt_tensor_list *memory,
                          bt_tensor_list *variables)
 {

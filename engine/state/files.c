@@ -1,4 +1,4 @@
-/* engine/state/files.c: the files of checkpoints: names, checks, which one is the newest, which ones go. */
+/* engine/state/files.c: checkpoint files: names, checks, finding the newest one, removing old ones. */
 #include "engine/state/checkpoint.h"
 
 #include "base/version.h"
@@ -16,7 +16,7 @@
 
 static void hex(char text[17], uint64_t value) { snprintf(text, 17, "%016" PRIx64, value); }
 
-/* The end of a record: the hash of all that stands before it. */
+/* The end of a record: the hash of everything before it. */
 enum { TAIL = sizeof ",\n  \"hash\": \"0123456789abcdef\"\n}\n" - 1 };
 
 static void make_tail(char tail[TAIL + 1], const char *text, size_t size)
@@ -47,7 +47,7 @@ static bt_status write_record(const char *folder, const char *name, const json_t
     char *text = bt_json_text(record, JSON_INDENT(2), &size);
     if (!text)
         return BT_ERROR_MEMORY;
-    size -= sizeof "\n}\n" - 1; /* in whose place the tail comes */
+    size -= sizeof "\n}\n" - 1; /* the tail replaces it */
     make_tail(tail, text, size);
     bt_text_add(&whole, "%.*s%s", (int)size, text, tail);
     bt_status status = whole.failed ? BT_ERROR_MEMORY : bt_output_write(folder, file, whole.data, (size_t)whole.size);
@@ -90,9 +90,9 @@ bt_status bt_checkpoint_write(const char *folder, const char *name, int64_t step
     return status;
 }
 
-/* ---- which there are ---- */
+/* ---- listing ---- */
 
-/* The step of "step-N.SUFFIX"; -1: it is no such name. */
+/* The step of "step-N.SUFFIX"; -1: another name. */
 static int64_t step_of(const char *name, const char **suffix)
 {
     char *end;
@@ -110,7 +110,7 @@ static int descending(const void *a, const void *b)
     return (x < y) - (x > y);
 }
 
-/* The steps of which there is a record, the newest first. */
+/* The steps that have a record, newest first. */
 static bt_status list_steps(const char *inside, int64_t **steps, int64_t *count)
 {
     DIR *entries = opendir(inside);
@@ -228,7 +228,7 @@ static bt_status read_tensors(const char *path, bt_checkpoint_content *checkpoin
     return bt_safetensors_parse(path, checkpoint->data, size, &checkpoint->tensors);
 }
 
-/* What was written to metrics.jsonl by then must still be there. */
+/* What had been written to metrics.jsonl by then must still be there. */
 static bt_status check_metrics(const char *folder, const json_t *record)
 {
     const int64_t was = bt_record_lengths(record).bytes[BT_SINK_JSONL];
@@ -239,7 +239,7 @@ static bt_status check_metrics(const char *folder, const json_t *record)
                    (long long)(now < 0 ? 0 : now), (long long)was);
 }
 
-/* step: that its name has; -1: it has none. */
+/* step: from the name; -1: the name has none. */
 static bt_status open_checkpoint(const char *folder, const char *name, int64_t step, bt_checkpoint_content *checkpoint)
 {
     *checkpoint = (bt_checkpoint_content){.step = step};
@@ -285,7 +285,7 @@ static bt_status newest_of(const char *folder, const int64_t *steps, int64_t cou
     return bt_fail(BT_ERROR_FILE, "%s holds no checkpoint that can be used: %s", folder, bt_text_get(warning));
 }
 
-/* FOLDER/checkpoints/NAME, with or without the end of one of the files; else a folder. */
+/* FOLDER/checkpoints/NAME, with or without the suffix of one of the files; otherwise a folder. */
 bt_status bt_checkpoint_place(const char *path, char **folder, char name[BT_CHECKPOINT_NAME])
 {
     static const char within[] = "/checkpoints/";
@@ -351,7 +351,7 @@ static bool stays(int64_t step, const char *suffix, const int64_t *kept, int64_t
     return false;
 }
 
-/* `records`: only these; a checkpoint goes with its record, so that none is left without its tensors. */
+/* `records`: removes only records. They go first, so that no record is left without its tensors. */
 static void remove_others(const char *inside, const int64_t *kept, int64_t count, bool records)
 {
     DIR *entries = opendir(inside);
@@ -371,7 +371,7 @@ void bt_checkpoint_prune(const char *folder, int64_t step, int64_t keep)
     int64_t *steps = NULL, count = 0, first = 0;
     char *inside = bt_string("%s/checkpoints", folder);
     if (inside && list_steps(inside, &steps, &count) == BT_OK) {
-        while (first < count && steps[first] > step) /* of a future that will be another one */
+        while (first < count && steps[first] > step) /* later ones, from which the run has gone back */
             first++;
         int64_t kept = count - first < keep ? count - first : keep;
         if (first < count && steps[first] == step) {

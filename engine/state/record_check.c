@@ -1,5 +1,5 @@
-/* engine/state/record_check.c: whether a checkpoint is one of this run: the same problems, settings, data and traced
- * callbacks. */
+/* engine/state/record_check.c: checks that a checkpoint belongs to this run: the same problems, settings, data and
+ * traced callbacks. */
 #include "engine/state/record_inside.h"
 
 #include "engine/output/json.h"
@@ -28,7 +28,7 @@ static bt_status check_problems(bt_context *context, json_t *problems)
     return status;
 }
 
-/* Must a resumed run have the same value? "SECTION.KEY"; a group's section has a dot of its own. */
+/* Whether a resumed run must have the same value. "SECTION.KEY"; the section of a group contains a dot itself. */
 static bool matters(json_t *config, const char *setting)
 {
     const char *key = strrchr(setting, '.') + 1;
@@ -41,7 +41,7 @@ static bool matters(json_t *config, const char *setting)
     const bt_key *row = bt_key_find(kind, key);
     if (row && row->resumable)
         return false;
-    if (strcmp(key, "scheduler_t_max") != 0) /* which by default goes by train_iters, and only a cosine uses */
+    if (strcmp(key, "scheduler_t_max") != 0) /* it follows train_iters by default, and only a cosine uses it */
         return true;
     char *scheduler = bt_string("%.*s.scheduler", length, setting);
     bool cosine = !scheduler || strcmp(bt_json_read_text(config, scheduler), "cosine") == 0;
@@ -49,7 +49,7 @@ static bool matters(json_t *config, const char *setting)
     return cosine;
 }
 
-enum { TOLD = 8 }; /* differences that a message lists */
+enum { TOLD = 8 }; /* differences listed in a message */
 
 typedef struct differences {
     bt_text text;
@@ -91,7 +91,7 @@ static bt_status check_settings(const bt_context *context, json_t *was)
     return status;
 }
 
-/* The fields that are not in both, or not with the same values. */
+/* The fields that are missing on one side or have different values. */
 static void compare_fields(json_t *was, json_t *now, bt_text *text)
 {
     const char *field;

@@ -1,5 +1,5 @@
-/* engine/state/record_restore.c: dependencies, metrics, numbers and streams as a record has them. What it says is not
- * believed: a file may have been written by anybody. */
+/* engine/state/record_restore.c: restores dependencies, metrics, numbers and streams from a record. A record is not
+ * trusted: anybody may have written the file. */
 #include "engine/output/json.h"
 #include "engine/schedule/schedule.h"
 #include "engine/solve/trajectory.h"
@@ -33,7 +33,7 @@ static bool read_real(const json_t *value, double *real)
     return !*end;
 }
 
-/* Whether the value is one of the row's kind; then it stands there. */
+/* Stores the value if it is of the row's kind; false: it is not. */
 static bool read_number(const bt_ledger_row *row, const json_t *value)
 {
     switch (row->kind) {
@@ -63,7 +63,7 @@ static bt_status restore_number(const bt_ledger_row *row, const json_t *numbers)
     return BT_ERROR_FILE;
 }
 
-/* Those of one problem, or of the run itself. All that are there are known, and the other way round. */
+/* The numbers of one problem, or of the run itself. The record must have exactly the known ones. */
 static bt_status restore_numbers(bt_context *context, const bt_problem *problem, const json_t *numbers)
 {
     size_t known = 0;
@@ -113,7 +113,7 @@ static bt_status restore_stream(const bt_ledger_row *row, json_t *record)
                    row->problem->name, (long long)(position - kept));
 }
 
-/* Those that take the batches of others (batch_of) after all that have their own. */
+/* Streams that take another problem's batches (batch_of) come after those with batches of their own. */
 static bt_status restore_streams(bt_context *context, const json_t *problems)
 {
     for (int round = 0; round < 2; round++)
@@ -129,7 +129,7 @@ static bt_status restore_streams(bt_context *context, const json_t *problems)
 
 /* ---- metrics ---- */
 
-/* A row for each, in the order of the record, for that is the order in which they are reported. */
+/* Makes a row for each, in the order of the record, because that is the order of reports. */
 static bt_status restore_metric(bt_context *context, json_t *record, int place)
 {
     const char *name, *metric;
@@ -149,7 +149,8 @@ static bt_status restore_metric(bt_context *context, json_t *record, int place)
     return bt_record_malformed("metrics: one of them occurs twice");
 }
 
-/* Streams go by numbers, and change some while they draw: these come before them, and once more behind. */
+/* Streams depend on numbers, and change some of them while they draw. So numbers are restored before them, and again
+ * afterwards. */
 bt_status bt_record_restore(bt_context *context, json_t *record)
 {
     const json_t *problems = json_object_get(record, "problems"), *metrics = json_object_get(record, "metrics");
@@ -162,7 +163,7 @@ bt_status bt_record_restore(bt_context *context, json_t *record)
     return restore_all_numbers(context, record, problems);
 }
 
-/* A budget may have changed since; but between which steps states were kept is seen from what was kept. */
+/* The budget may have changed since, but the recorded states keep the spacing that they were kept with. */
 bt_status bt_record_space(bt_context *context, json_t *record)
 {
     bool other = false;
@@ -177,7 +178,7 @@ bt_status bt_record_space(bt_context *context, json_t *record)
     }
     if (!other)
         return BT_OK;
-    bt_stage_enter(context, BT_STAGE_PROGRAM); /* what is traced may not set the engine going */
+    bt_stage_enter(context, BT_STAGE_PROGRAM); /* traced code must not start the engine */
     bt_status status = bt_levels_compile_spaced(context);
     bt_stage_leave(context);
     return status;

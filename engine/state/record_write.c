@@ -1,5 +1,5 @@
-/* engine/state/record_write.c: what a run knows beside its variables, as JSON: numbers and streams by the ledger, and
- * what tells whether it is the same run: problems, settings, data, traced callbacks. */
+/* engine/state/record_write.c: the state of a run besides its variables, as JSON: numbers and streams from the ledger,
+ * and what identifies the run: problems, settings, data, traced callbacks. */
 #include "engine/state/record_inside.h"
 
 #include "engine/solve/trajectory.h"
@@ -9,7 +9,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* ---- what the ledger has ---- */
+/* ---- from the ledger ---- */
 
 static json_t *number_json(const bt_ledger_row *row)
 {
@@ -45,7 +45,7 @@ static json_t *stream_json(bt_stream *stream)
                      (json_int_t)stream->kept_count, "hash", hash);
 }
 
-/* Of one problem, or of the run itself: its numbers, or its streams. */
+/* The numbers, or the streams, of one problem or of the run itself. */
 static json_t *rows_json(const bt_context *context, const bt_problem *problem, bool streams)
 {
     json_t *object = json_object();
@@ -59,7 +59,7 @@ static json_t *rows_json(const bt_context *context, const bt_problem *problem, b
     return object;
 }
 
-/* ---- what tells whether it is the same run ---- */
+/* ---- what identifies the run ---- */
 
 void bt_record_graph(bt_problem *problem, int kind, char text[17])
 {
@@ -170,7 +170,7 @@ static json_t *metrics_json(const bt_context *context)
     return list;
 }
 
-/* Those of logs that few runs have are there only if the run has them. */
+/* The lengths of optional logs are only there if the run has them. */
 static json_t *with_lengths(json_t *record, const bt_log_lengths *lengths)
 {
     for (int k = 0; k < BT_SINK_KINDS && record; k++)

@@ -1,4 +1,4 @@
-/* engine/state/tensors.c: what a checkpoint keeps as tensors, by name. */
+/* engine/state/tensors.c: what a checkpoint stores as tensors, by name. */
 #include "engine/state/checkpoint.h"
 
 #include "runtime/copies.h"
@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* var: whose values they are; NULL: array.data has them. */
+/* var: the variable with the values; NULL: they are in array.data. */
 static void add(bt_tensor_list *list, const char *name, bt_array array, bt_var *var)
 {
     bt_stored *items = name ? bt_grow(list->items, &list->capacity, list->count + 1, sizeof *items) : NULL;
@@ -22,7 +22,7 @@ static void add(bt_tensor_list *list, const char *name, bt_array array, bt_var *
     }
 }
 
-/* Parameters and buffers are known by their path; what belongs to one, by that and what it is. */
+/* Parameters and buffers are named by their path; a value that belongs to one, by that path and its kind. */
 static void add_block(bt_tensor_list *list, const bt_block *block)
 {
     bool plain = block->flat->category == BT_PARAMETERS || block->flat->category == BT_BUFFERS;
@@ -92,7 +92,7 @@ bt_status bt_tensors_fetch(const bt_context *context, bt_tensor_list *list, int6
     bt_array *array = &list->items[i].array;
     const void *near = var ? bt_store_near(NULL, var) : NULL;
     if (near)
-        memcpy(&array->data, &near, sizeof near); /* only read */
+        memcpy(&array->data, &near, sizeof near); /* it is only read */
     if (!var || near || !var->bytes)
         return BT_OK;
     array->data = bt_region_alloc(list->region, var->bytes);
@@ -148,7 +148,7 @@ bt_status bt_tensors_restore(const bt_tensor_list *list, const bt_safetensors *f
     return BT_OK;
 }
 
-/* ---- names: a checkpoint tells its tensors apart by nothing else ---- */
+/* ---- names: a checkpoint identifies its tensors only by name ---- */
 
 static int by_name(const void *a, const void *b)
 {

@@ -1,4 +1,5 @@
-/* engine/step/budget.c: memory_budget, and checkpointing = budget: phases that need more are planned again.
+/* engine/step/budget.c: memory_budget, and checkpointing = budget: phases that need more than the budget are planned
+ * again.
  *
  * Nothing of the arena is allocated before it is known to fit. */
 #include "engine/step/step.h"
@@ -8,10 +9,10 @@
 #include "runtime/fit.h"
 #include <string.h>
 
-/* ---- which phases have how much ---- */
+/* ---- the limits of phases ---- */
 
 typedef struct limit {   /* of one phase */
-    size_t budget, kept; /* of the budget, what goes to what is kept for the whole run */
+    size_t budget, kept; /* kept: the part of the budget taken by what the whole run keeps */
     const char *section, *key;
 } limit;
 
@@ -82,7 +83,7 @@ static bt_status fit_phase(const bt_context *context, bt_phase *phase)
     return bt_phase_fit(phase, room(&whole), true);
 }
 
-/* The limit that the phase misses by most. */
+/* The limit that the phase exceeds by most. */
 static limit missed(const bt_context *context, const bt_phase *phase)
 {
     const limit named = of_checkpointing(context, phase), whole = of_memory_budgets(context, phase);

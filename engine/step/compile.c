@@ -1,11 +1,11 @@
-/* engine/step/compile.c: the programs of all levels, compiled and compiled again. */
+/* engine/step/compile.c: compiles and recompiles the programs of all levels. */
 #include "engine/step/step.h"
 
 #include "base/doing.h"
 #include "engine/solve/trajectory.h"
 #include <string.h>
 
-/* Whether all children of the problem come before the place in the list that has been reached. */
+/* Whether all children of the problem are done. */
 static bool children_compiled(const bt_problem *problem, const bool *done)
 {
     for (int c = 0; c < problem->child_count; c++)
@@ -26,7 +26,7 @@ bt_status bt_level_compile(bt_problem *problem)
 
 void bt_problem_uncompile(bt_problem *problem)
 {
-    bt_trajectory_free(problem->trajectory); /* steps of other programs: there is no going back through them */
+    bt_trajectory_free(problem->trajectory); /* its steps are those of old programs: no way back through them */
     problem->trajectory = NULL;
     bt_step_free(problem);
     bt_validation_free(problem);
@@ -40,7 +40,7 @@ static void uncompile_all(bt_context *context)
         bt_problem_uncompile(context->problems[p]);
 }
 
-/* Lower problems first: a mistake in a loss is then found, and told, where it belongs. */
+/* Lower problems first, so that an error in a loss is found and reported where it belongs. */
 bt_status bt_levels_plan(bt_context *context)
 {
     uncompile_all(context);
@@ -59,8 +59,8 @@ bt_status bt_levels_plan(bt_context *context)
     return status;
 }
 
-/* Of the inner loops whose spacing is automatic, and whose states count in that budget, the one that can save most gets
- * its states as far apart as that takes. */
+/* Finds the inner loop that can save most, among those with automatic spacing whose states count in that budget, and
+ * spaces its states as far apart as necessary. */
 static bool space_out(const bt_context *context, const bt_tight *tight)
 {
     const bool whole = tight->section && strcmp(tight->section, "engine") == 0;
@@ -85,8 +85,8 @@ static bool space_out(const bt_context *context, const bt_tight *tight)
     return widest != NULL;
 }
 
-/* Phases are only planned at first: with a budget, the arena comes when they fit. spaces: where they do not, whatever
- * the solves hold and the programs compute again, states of inner loops may lie further apart. */
+/* At first phases are only planned; with a budget, the arena is allocated once they fit. spaces: if they do not fit,
+ * however little solves hold and however much programs recompute, states of inner loops may be spaced further apart. */
 static bt_status compile_known(bt_context *context, bool spaces)
 {
     bt_tight tight;
@@ -131,7 +131,7 @@ bt_status bt_update_scalars(bt_context *context)
         return bt_error_status();
     bt_stage stage = bt_stage_now(context);
     if (stage == BT_STAGE_PROGRAM || stage == BT_STAGE_QUESTION ||
-        context->instance->current) /* asked for from a host callback within a step, whose numbers stay as they are */
+        context->instance->current) /* asked for by a host callback within a step, whose numbers must not change */
         return BT_OK;
     bt_stage_enter(context, BT_STAGE_PROGRAM);
     bool changed = bt_scalars_update(context);

@@ -1,4 +1,4 @@
-/* engine/step/gradient.c: the gradient of a step: traced, differentiated, kept. */
+/* engine/step/gradient.c: traces, differentiates and keeps the gradient of a step. */
 #include "engine/level/scale.h"
 #include "engine/step/step_inside.h"
 
@@ -8,7 +8,7 @@
 #include "transform/grad.h"
 #include <string.h>
 
-/* Writes a gradient into its window; over several micro-batches, adds it. */
+/* Writes a gradient into its window, or adds it if there are several micro-batches. */
 static void keep_gradient(bt_graph *graph, const bt_micro_set *micros, bt_var *window, bt_tensor *gradient)
 {
     if (!micros->share)
@@ -17,7 +17,7 @@ static void keep_gradient(bt_graph *graph, const bt_micro_set *micros, bt_var *w
         bt_graph_assign(graph, window, (bt_add)(bt_graph_read(graph, window), gradient));
 }
 
-/* A batch whose gradient is not finite leaves no trace in the buffers either. */
+/* A batch whose gradient is not finite does not change the buffers either. */
 static void guard_buffers(bt_problem *problem, bt_graph *graph, bt_tensor *const *gradient, const bool *skip, int count)
 {
     bt_tensor *sum = NULL, *ok = NULL;
@@ -37,7 +37,7 @@ static void guard_buffers(bt_problem *problem, bt_graph *graph, bt_tensor *const
     }
 }
 
-/* Everything that the loss is differentiated with respect to: the own parameters, then those of the levels to solve. */
+/* Everything to differentiate the loss by: the problem's own parameters, then those of the levels to solve. */
 static int gather(bt_problem *problem, bt_tensor **wrt, bt_var **windows, bool *skip)
 {
     bt_step_phase *step = problem->step;
@@ -58,7 +58,7 @@ static int gather(bt_problem *problem, bt_tensor **wrt, bt_var **windows, bool *
     return count;
 }
 
-/* The loss has a derivative with respect to entry k of what `gather` collects. */
+/* Records that the loss depends on entry k of what `gather` collects. */
 static void mark(bt_problem *problem, int64_t k)
 {
     bt_step_phase *step = problem->step;
@@ -75,7 +75,7 @@ static void mark(bt_problem *problem, int64_t k)
     }
 }
 
-/* What a lower problem has pruned is no part of its solution. */
+/* Weights that a lower problem has pruned are not part of its solution. */
 static void prune_adjoints(bt_problem *problem, bt_tensor **adjoint)
 {
     const bt_step_phase *step = problem->step;
@@ -100,7 +100,7 @@ static void differentiate(bt_problem *problem, bt_graph *graph, bt_tensor *loss)
         return;
     }
     int wrts = gather(problem, wrt, windows, skip);
-    /* Its share of all micro-batches, so that each gradient is added as it is: a product in place, in one call. */
+    /* The micro-batch's share comes first, so that each gradient is added as it is: a product in place, in one call. */
     bt_tensor *cotangent = bt_shared(graph, &step->micros, bt_scale_cotangent(problem, loss));
     bt_vjp(graph, &loss, &cotangent, 1, wrt, wrts, gradient, false);
     for (int k = 0; k < wrts && graph->status == BT_OK; k++)

@@ -1,15 +1,15 @@
-/* engine/step/joined.c: the upper gradient v and the product with x = v as one program. What v is made of, and
- * what it is multiplied by, then stand in one chain of matrix products, which transform/reassociate.h may order anew: a
- * gradient X^T d of a large layer need not be there at all where only Z (X^T d) = (Z X^T) d is asked for. Where nothing
- * is gained the two stay programs of their own, with v in a phase variable. */
+/* engine/step/joined.c: the upper gradient v and the product with x = v as one program. The factors of v and of its
+ * product are then in one chain of matrix products, which transform/reassociate.h can reorder: a gradient X^T d of a
+ * large layer is never formed if only Z (X^T d) = (Z X^T) d is needed. If this saves nothing, they stay separate
+ * programs, with v in a phase variable. */
 #include "engine/step/step.h"
 
 #include "graph/variable.h"
 #include "transform/join.h"
 #include "transform/reassociate.h"
 
-/* What the host changes between the gradient and the product, the gradient must not read: bt_step, bt_inner_step of
- * another level. */
+/* Whether the gradient reads bt_step or bt_inner_step of another level, which the host changes between the gradient and
+ * the product. */
 static bool reads_steps(const bt_problem *upper, const bt_graph *graph)
 {
     for (int p = 0; p < upper->context->problem_count; p++) {
@@ -22,7 +22,7 @@ static bool reads_steps(const bt_problem *upper, const bt_graph *graph)
     return false;
 }
 
-/* One gradient, and after it the product with what it has left in the adjoint. */
+/* Whether the step has one gradient, followed by a product with the adjoint that it left. */
 static bool may_join(const bt_problem *upper)
 {
     const bt_step_phase *step = upper->step;
@@ -31,7 +31,7 @@ static bool may_join(const bt_problem *upper)
            step->site.solves[0].solver->is_product && step->site.solves[0].solver->is_product(&step->site.solves[0]);
 }
 
-/* Adds to *saved what ordering the graph's products anew saves. */
+/* Adds to *saved what reordering the graph's products saves. */
 static bt_status add_saving(const bt_problem *upper, const bt_graph *graph, double sign, double *saved)
 {
     bt_graph *lowered = bt_compile_lowered(graph, &upper->step->phase->options), *shorter;
@@ -45,7 +45,7 @@ static bt_status add_saving(const bt_problem *upper, const bt_graph *graph, doub
     return status;
 }
 
-/* Whether joining them lets products be left out. */
+/* Whether joining them saves products. */
 static bt_status pays(const bt_problem *upper, const bt_graph *gradient, const bt_graph *product,
                       const bt_graph *joined, bool *gain)
 {
@@ -59,7 +59,7 @@ static bt_status pays(const bt_problem *upper, const bt_graph *gradient, const b
     return BT_OK;
 }
 
-/* Every gradient with every product; *all is false where two must, or had better, stay apart. */
+/* Joins every gradient with every product; *all is false if two of them must, or should, stay separate. */
 static bt_status join_all(bt_problem *upper, bt_graph *const *gradients, bt_graph **joined, bool *all)
 {
     bt_solve *solve = &upper->step->site.solves[0];

@@ -1,9 +1,9 @@
-/* engine/step/pieces.c: an update in pieces. Where the optimiser's state comes from the host's memory, an elementwise
- * update is made of a piece of the block after the other, so that little of the state is on the device at once. */
+/* engine/step/pieces.c: updates in pieces. If the optimiser's state is in the host's memory, an elementwise update
+ * handles one piece of the block at a time, so that little of the state is on the device at once. */
 #include "engine/level/offload.h"
 #include "engine/step/step_inside.h"
 
-/* Bytes of a parameter's piece; slopes are kept by parameter, each of which has to be in one piece. */
+/* Bytes of a piece of the parameters. Slopes are kept by parameter, and each parameter's slope must be in one piece. */
 static size_t size_of(const bt_problem *problem)
 {
     const int64_t slots = bt_optimizer_slot_count(problem->optimizer), unit = problem->context->settings->offload_unit;

@@ -1,5 +1,5 @@
-/* engine/step/purity.c: a traced callback must record the same each time. It is traced again now and then and compared.
- */
+/* engine/step/purity.c: a traced callback must record the same each time, so it is occasionally traced again and
+ * compared. */
 #include "engine/step/step.h"
 
 bt_status bt_check_purity(bt_problem *problem)

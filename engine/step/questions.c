@@ -92,11 +92,11 @@ static bt_status ask(bt_problem *self, bt_request call, const char *function)
     if (bt_trace_now())
         return bt_fail(BT_ERROR_ARGUMENT, "%s is for the host, and cannot be called in a traced callback", function);
     if (bt_stage_now(self->context) != BT_STAGE_FAILED && bt_error_status() != BT_OK)
-        return bt_error_status(); /* that of another call, until bt_error_clear */
+        return bt_error_status(); /* the error of an earlier call, until bt_error_clear */
     return bt_context_may(self->context, call, function);
 }
 
-/* For what draws batches, which must wait for the end of a step or a validation. */
+/* For calls that draw batches, which must wait for the end of a step or a validation. */
 bt_status bt_ask_between(bt_problem *self, const char *function) { return ask(self, BT_REQUEST_QUESTION, function); }
 
 static bt_status run_cache(const bt_problem *self, bt_eval_cache *cache, const bt_batch *batch, bt_array result)
@@ -126,7 +126,7 @@ static bt_status answer(bt_problem *self, bt_step_fn *fn, const bt_batch *batch,
     return status;
 }
 
-/* While its callbacks are called the engine is at work: none may set it going, or free it. */
+/* The engine is at work while its callbacks run, so that none of them can start or free it. */
 static bool begin_work(bt_context *context, bt_stage stage)
 {
     bt_stage now = bt_stage_now(context);
@@ -136,14 +136,15 @@ static bool begin_work(bt_context *context, bt_stage stage)
     return begins;
 }
 
-/* A get_batch may ask in the middle of a step: going back through an inner loop draws its batches again. */
+/* A get_batch may ask this in the middle of a step, because going back through an inner loop draws its batches
+ * again. */
 static bt_status evaluate(bt_problem *self, bt_step_fn *fn, const bt_batch *batch, bt_array result)
 {
     bt_instance *instance = self->context->instance;
     bt_aside aside;
     if (!fn || !result.data)
         return bt_fail(BT_ERROR_ARGUMENT, "bt_eval: the %s is NULL", fn ? "place for the result" : "function");
-    BT_TRY(bt_update_scalars(self->context)); /* before the look-up: it may rebuild programs */
+    BT_TRY(bt_update_scalars(self->context)); /* before the look-up, because it may rebuild programs */
     BT_TRY(bt_instance_set_aside(instance, &aside));
     bool begun = begin_work(self->context, BT_STAGE_PROGRAM);
     bt_status status = answer(self, fn, batch, result), back = bt_instance_put_back(instance, &aside);
@@ -175,11 +176,11 @@ static bool is_child(const bt_problem *self, const bt_problem *lower)
     return false;
 }
 
-/* What a step would go by is there: without it the answer would be a 0 that no step uses. No step comes before one of
- * each child. */
+/* Checks that there are steps to differentiate through; otherwise the answer would be a 0 that no step uses. A step
+ * needs one of each child before it. */
 static bt_status check_steps(const bt_problem *self)
 {
-    const bt_problem *still = NULL; /* without a step to go back through; a child before others */
+    const bt_problem *still = NULL; /* has no step to go back through; preferably a child */
     bool moved = false, child = false;
     for (int q = 0; q < self->step->site.solve_count; q++) {
         const bt_solve *solve = &self->step->site.solves[q];
@@ -204,7 +205,7 @@ static bt_status check_steps(const bt_problem *self)
                    self->name, still->name, self->name, still->settings->method->name, still->name);
 }
 
-/* Lower problems need a batch to be differentiated on: the last one, or the first where there was none yet. */
+/* Lower problems need a batch to be differentiated on: the last one, or the first if there was none yet. */
 static bt_status lower_batches(bt_problem *self)
 {
     for (int q = 0; q < self->step->site.solve_count; q++) {

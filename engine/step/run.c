@@ -6,8 +6,8 @@
 #include "runtime/profile.h"
 #include "runtime/store.h"
 
-/* The gradient and the first product in one. The gradient reads no other level's steps (joined.c), so that both may
- * see them as the product does. */
+/* Runs the gradient and the first product as one program. The gradient reads no other level's steps (joined.c), so both
+ * can see them as the product does. */
 static bt_status run_joined(bt_problem *problem)
 {
     bt_step_phase *step = problem->step;
@@ -19,7 +19,7 @@ static bt_status run_joined(bt_problem *problem)
     return bt_part_run(step->phase, step->joined[shape][variant]);
 }
 
-/* bt_step and bt_inner_step: what a step sees, and that it was made. */
+/* Sets what a step sees as bt_step and bt_inner_step. */
 static void see(bt_problem *problem)
 {
     problem->seen = problem->steps;
@@ -73,7 +73,7 @@ bt_status bt_step_newest(bt_problem *problem, int64_t count)
     return bt_micro_set_run_newest(&step->micros, problem, count, step->phase, &step->gradient);
 }
 
-/* The gradient of a step that will be made, and may be gone back through. */
+/* The gradient of a step that will be made, and through which a solver may go back. */
 static bt_status gradient_to_step(bt_problem *problem)
 {
     const bt_step_phase *step = problem->step;

@@ -19,7 +19,7 @@ static bt_solve *find(const bt_problem *upper, const bt_problem *lower)
     return NULL;
 }
 
-/* A step of the upper problem, up to where what is wanted is there. */
+/* Runs a step of the upper problem until the wanted vector is there. */
 static bt_status answer(bt_problem *upper, void *user)
 {
     const wanted *w = user;
@@ -50,7 +50,7 @@ static bt_status check(const bt_problem *upper, const wanted *w)
                    (long long)due, (long long)(w->result.data ? room : 0));
 }
 
-/* Rebuilds the programs, joined or apart, with what belongs to them unchanged. */
+/* Rebuilds the programs, joined or apart, without changing their state. */
 static bt_status programs(bt_context *context, bool apart, const bt_kept *before)
 {
     context->apart = apart;
@@ -58,8 +58,8 @@ static bt_status programs(bt_context *context, bool apart, const bt_kept *before
     return bt_kept_restore(before);
 }
 
-/* Where the gradient and the first product are one program, they are apart meanwhile. So are all where the adjoint is
- * wanted, which else holds other values once nothing reads it any more. */
+/* If the gradient and the first product are one program, they are rebuilt apart for the question. So are all if the
+ * adjoint is wanted, because its memory is otherwise reused after its last read. */
 static bt_status ask_apart(bt_problem *upper, wanted *w)
 {
     bt_context *context = upper->context;

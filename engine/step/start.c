@@ -1,4 +1,4 @@
-/* engine/step/start.c: the program that begins an inner loop with what `start` gives. */
+/* engine/step/start.c: the program that begins an inner loop with the result of `start`. */
 #include "engine/step/step.h"
 
 #include "runtime/store.h"

@@ -15,7 +15,7 @@ bt_graph *bt_problem_retrace(bt_problem *problem, int kind)
     return NULL;
 }
 
-/* A small program over whole blocks: fn records the assigns. */
+/* Adds a small program over whole blocks; fn records the assigns. */
 int bt_step_add(bt_problem *problem, const char *part, void (*fn)(bt_problem *problem, bt_graph *graph))
 {
     bt_trace trace;
@@ -40,7 +40,7 @@ static void collect(bt_problem *problem, bt_graph *graph)
     bt_graph_assign(graph, problem->sums.flat, (bt_add)(sums, now));
 }
 
-/* Entries in the order in which they run. */
+/* The entries in the order in which they run. */
 static bt_status build_hypergradient(bt_problem *problem, bt_graph **gradients)
 {
     bt_step_phase *step = problem->step;
@@ -99,7 +99,7 @@ static bt_status build_update(bt_problem *problem)
 
 static bt_status make_gradients(bt_problem *problem)
 {
-    /* What several parts are added to is no number of 16 bits. */
+    /* A sum of several parts is not kept in 16 bits. */
     const bool adds = problem->settings->gradient_accumulation > 1 || problem->child_count > 0;
     const bt_dtype dtype = adds ? problem->dtype : problem->module->param_block.flat->dtype;
     BT_TRY(bt_block_like_params(&problem->gradients, problem, BT_PHASE, BT_GRADIENTS, "gradients", dtype));
@@ -141,7 +141,7 @@ bt_status bt_step_build(bt_problem *problem)
     if (problem->sums.flat && (step->collect = bt_step_add(problem, "collect", collect)) < 0)
         return bt_error_status();
     BT_TRY(bt_start_build(problem));
-    if (problem->def->condition && problem->parent_count && /* a mistake in it is told here, where it belongs */
+    if (problem->def->condition && problem->parent_count && /* an error in it is reported here, where it belongs */
         !bt_traced_of(problem, BT_PURE_CONDITION, &step->micros.shapes[0]))
         return bt_error_status();
     BT_TRY(build_update(problem));
@@ -162,7 +162,7 @@ void bt_step_free(bt_problem *problem)
     bt_free(step->pieces);
     bt_free(step);
     bt_free(problem->used);
-    bt_block_free(&problem->gradients); /* the sums of a meta-batch go on through a retrace */
+    bt_block_free(&problem->gradients); /* the sums of a meta-batch survive a retrace */
     bt_ledger_var_free(problem->context, problem->loop);
     problem->step = NULL;
     problem->used = NULL;

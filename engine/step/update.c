@@ -9,7 +9,7 @@
 
 static bt_block *gradients_of(bt_problem *problem) { return problem->sums.flat ? &problem->sums : &problem->gradients; }
 
-/* A parameter by itself, with its slots, whatever they look like. */
+/* A stretch of one parameter, with its slots, whatever their shape. */
 static void own_stretch(bt_problem *problem, int64_t i)
 {
     bt_update_part *stretch = &problem->step->stretches[problem->step->stretch_count++];
@@ -20,13 +20,13 @@ static void own_stretch(bt_problem *problem, int64_t i)
         stretch->slots[k] = problem->slots[k].windows[i];
 }
 
-/* The part of a block, of the phase. */
+/* Part of a block, as a variable of the phase. */
 static bt_var *stretch_of(bt_problem *problem, const bt_block *block, size_t from, bt_array shape)
 {
     return bt_phase_own(problem->step->phase, bt_var_window(block->flat, from, problem->name, shape));
 }
 
-/* All trained parameters of a group lie together in the block: one stretch, gaps included. */
+/* All trained parameters of a group are adjacent in the block: they form one stretch, gaps included. */
 static bt_status group_stretch(bt_problem *problem, int group)
 {
     size_t from = SIZE_MAX, to = 0;
@@ -47,7 +47,7 @@ static bt_status group_stretch(bt_problem *problem, int group)
     stretch->grad = stretch_of(problem, gradients_of(problem), from, shape);
     bool there = stretch->param && stretch->grad;
     for (int k = 0; k < bt_optimizer_slot_count(problem->optimizer); k++) {
-        stretch->slots[k] = stretch_of(problem, &problem->slots[k], from, shape); /* flat: like parameters */
+        stretch->slots[k] = stretch_of(problem, &problem->slots[k], from, shape); /* flat: shaped like the parameters */
         there = there && stretch->slots[k];
     }
     return there ? BT_OK : BT_ERROR_MEMORY;
@@ -59,7 +59,7 @@ static bool one_by_one(const bt_problem *problem)
         if (problem->trainable[i] && !bt_is_updated(problem, i))
             return true;
     return !problem->optimizer->kind.flat || problem->def->grad_callback || problem->def->param_callback ||
-           problem->masks.flat || problem->narrow || problem->optimizer->narrow; /* blocks of unequal dtypes */
+           problem->masks.flat || problem->narrow || problem->optimizer->narrow; /* blocks with different dtypes */
 }
 
 static bt_status make_stretches(bt_problem *problem)
@@ -83,7 +83,7 @@ static bt_status make_stretches(bt_problem *problem)
     return BT_OK;
 }
 
-/* Gradients, or (after) what an update makes of parameters; with masks each of these is a stretch of its own. */
+/* Masks the gradients or (after) the updated parameters; with masks, each parameter is a stretch of its own. */
 static void keep_pruned(bt_problem *problem, bt_segment *segments, bool after)
 {
     for (int64_t i = 0, s = 0; problem->masks.flat && i < problem->module->param_count; i++)
@@ -93,7 +93,7 @@ static void keep_pruned(bt_problem *problem, bt_segment *segments, bool after)
         }
 }
 
-/* A meta-batch's mean. */
+/* The mean over a meta-batch. */
 static bt_tensor *gradient_of(const bt_problem *problem, const bt_update_part *part)
 {
     bt_tensor *grad = bt_wide(bt_graph_read(bt_trace_now()->graph, part->grad));
@@ -101,7 +101,7 @@ static bt_tensor *gradient_of(const bt_problem *problem, const bt_update_part *p
     return calls > 1 ? bt_mul(1 / (double)calls, grad) : grad;
 }
 
-/* The gradients as the optimiser gets them: after grad_callback, without what is pruned. */
+/* The gradients as the optimiser receives them: after grad_callback, without pruned weights. */
 static void read_gradients(bt_problem *problem, const bt_update_part *list, int64_t count, bt_segment *segments)
 {
     bt_graph *graph = bt_trace_now()->graph;
@@ -125,7 +125,7 @@ static void read_gradients(bt_problem *problem, const bt_update_part *list, int6
     keep_pruned(problem, segments, false);
 }
 
-/* The parameters to keep, after param_callback; where the update is left out, nothing changes. */
+/* The new parameters, after param_callback; if the update is skipped, nothing changes. */
 static void write_parameters(bt_problem *problem, const bt_update *update)
 {
     bt_step_phase *step = problem->step;
@@ -148,7 +148,7 @@ static void write_parameters(bt_problem *problem, const bt_update *update)
         }
 }
 
-/* What a stretch has for one of its parameters; NULL: that one is not in it. */
+/* The part of a stretch's value that belongs to one parameter; NULL: the parameter is not in the stretch. */
 static bt_tensor *part_of(const bt_update_part *stretch, bt_tensor *whole, const bt_slate *param)
 {
     size_t from = bt_var_start(stretch->param), at = bt_var_start(param->var);
@@ -162,8 +162,8 @@ static bt_tensor *part_of(const bt_update_part *stretch, bt_tensor *whole, const
     return (bt_reshape)(bt_slice(bt_reshape(whole, -1), 0, first, first + count), sizes);
 }
 
-/* For the levels above, by parameter, for between parameters there is nothing; of an update that is left out neither.
- */
+/* Keeps the slopes for the levels above, by parameter, as the gaps between parameters have none. A skipped update
+ * changes nothing. */
 static void keep_slopes(bt_problem *problem, const bt_update *update)
 {
     bt_graph *graph = bt_trace_now()->graph;
@@ -189,7 +189,7 @@ static bool keep_number(bt_problem *problem, bt_var **var, const char *hyper, co
     return *var != NULL;
 }
 
-/* Counts the updates in which `schedule` sets a hyperparameter to what its key would not take, for a warning. */
+/* Counts the updates in which `schedule` sets a hyperparameter outside the range of its key, for a warning. */
 static bt_status count_strays(bt_problem *problem, const bt_update *update)
 {
     bt_graph *graph = bt_trace_now()->graph;
@@ -201,14 +201,14 @@ static bt_status count_strays(bt_problem *problem, const bt_update *update)
         if (!keep_number(problem, &stray->count, name, "times") || !keep_number(problem, &stray->first, name, "first"))
             return BT_ERROR_MEMORY;
         bt_tensor *count = bt_graph_read(graph, stray->count), *first = bt_graph_read(graph, stray->first);
-        bt_tensor *now = bt_greater(bt_as(update->strays[i], BT_F64), count); /* 1 above 0 */
+        bt_tensor *now = bt_greater(bt_as(update->strays[i], BT_F64), count); /* 1 if above 0 */
         bt_graph_assign(graph, stray->first, bt_where(now, update->scheduled[i], first));
         bt_graph_assign(graph, stray->count, bt_add(count, bt_as(update->strays[i], BT_F64)));
     }
     return BT_OK;
 }
 
-/* The segments as they are before the update. */
+/* Reads the segments as they are before the update. */
 static void read_segments(bt_problem *problem, const bt_update_part *list, int64_t count, bt_segment *segments)
 {
     bt_graph *graph = bt_trace_now()->graph;
@@ -236,7 +236,7 @@ static void write_segments(bt_problem *problem, const bt_update_part *list, int6
     }
 }
 
-/* The norm of a gradient in pieces is that of the stretches, to the bit. */
+/* The norm of a gradient in pieces is computed from the stretches, so that it is the same to the last bit. */
 static void read_whole(const bt_problem *problem, bt_update *update)
 {
     const bt_step_phase *step = problem->step;

@@ -1,7 +1,7 @@
 /* engine/step/validation.c: the validation of a level: its programs, and a pass over the same batches each time. */
 #include "engine/step/step_inside.h"
 
-/* Its batches lie in the arena, which a validation seldom fills. */
+/* The batches are in the arena, which a validation seldom fills. */
 static bt_status make_room(bt_valid_phase *validation, const bt_problem *problem)
 {
     int64_t bytes = (int64_t)bt_loader_room(problem->valid->loader);
@@ -52,7 +52,7 @@ void bt_validation_free(bt_problem *problem)
     problem->validation = NULL;
 }
 
-/* The same batches each time, so that validations can be compared. */
+/* Uses the same batches each time, so that validations can be compared. */
 static bt_status run_validation(bt_problem *problem)
 {
     bt_valid_phase *validation = problem->validation;
@@ -110,7 +110,7 @@ static bt_status end(bt_problem *problem, bool *any)
     return bt_error_status();
 }
 
-/* The callbacks come behind all passes: each may ask what any problem's has brought. */
+/* The callbacks come after all passes, because each may ask for the results of any problem. */
 bt_status bt_validate(bt_context *context, bool *any)
 {
     bt_status status = BT_OK;

@@ -1,9 +1,9 @@
-/* engine/step/warn.c: levels that are linked, but learn nothing: warnings and errors of set-up. */
+/* engine/step/warn.c: levels that are linked but learn nothing: warnings and errors at set-up. */
 #include "engine/step/step_inside.h"
 
-enum { NAMED = 8 }; /* levels, in one warning */
+enum { NAMED = 8 }; /* levels named in one warning */
 
-/* Levels that are linked, but not by their losses: said once. */
+/* Warns once about levels that are linked, but not by their losses. */
 static void warn_unreached(bt_problem *problem)
 {
     const bt_step_phase *step = problem->step;
@@ -28,7 +28,7 @@ static void warn_unreached(bt_problem *problem)
                 problem->name);
 }
 
-/* A level that is taught, and does not move: said once. */
+/* Warns once about a level that is trained but does not change. */
 static void warn_still(bt_problem *problem)
 {
     const bt_optimizer *optimizer = problem->optimizer;
@@ -40,7 +40,7 @@ static void warn_still(bt_problem *problem)
         bt_warn(problem->context, "%s: lr = 0: its parameters do not change", problem->name);
 }
 
-/* A level that nothing could teach: its own loss uses none of its parameters, and no hypergradient comes to them. */
+/* Refuses a level that cannot learn: its own loss uses none of its parameters, and no hypergradient reaches them. */
 static bt_status check_taught(const bt_problem *problem)
 {
     const bt_step_phase *step = problem->step;
@@ -83,10 +83,10 @@ static bt_status check_taught(const bt_problem *problem)
                    problem->name, problem->name);
 }
 
-/* Parameters that neither the loss nor a lower problem's loss uses. */
+/* Warns about parameters that neither the loss nor a lower problem's loss uses. */
 bt_status bt_check_used(bt_problem *problem)
 {
-    if (problem->context->apart) /* a check has looked at what trains, and now takes products alone */
+    if (problem->context->apart) /* a check has seen the training programs, and now needs only products */
         return BT_OK;
     BT_TRY(check_taught(problem));
     for (int q = 0; q < problem->step->site.solve_count; q++)

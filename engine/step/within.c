@@ -1,22 +1,22 @@
-/* engine/step/within.c: the programs of all levels within memory budgets. The solves of a problem may hold less
- * (compile/hold.h) and compute more: of all that they may hold, the one is taken with which the problem's step fits and
- * has least work to do. */
+/* engine/step/within.c: compiles the programs of all levels within memory budgets. The solves of a problem may hold
+ * less (compile/hold.h) and compute more. Of all holdings, this picks the one with which the problem's step fits and
+ * has the least work. */
 #include "engine/step/step.h"
 
 #include "runtime/fit.h"
 
 typedef struct choice { /* of what the solves of one problem hold */
-    bool open;          /* there is less that has not been tried, and that may be better */
-    bool any;           /* one was tried: the best one, */
-    int holding;        /* bt_holding, */
-    size_t over;        /* by how many bytes its phase misses its budget, */
-    double work;        /* and the work of a run of it */
+    bool open;          /* there is an untried holding that may be better */
+    bool any;           /* one was tried, and this is the best one: */
+    int holding;        /* bt_holding */
+    size_t over;        /* by how many bytes its phase exceeds its budget */
+    double work;        /* the work of one run */
 } choice;
 
 static const bt_phase *phase_of(const bt_problem *problem) { return problem->step ? problem->step->phase : NULL; }
 
-/* With what they hold now, and without any budget: it gets more and more with less that is held, so that where it is
- * too much, there is no need to go on. */
+/* Measured with the current holding and without a budget: work only grows as less is held, so if it is already too
+ * much, there is no need to continue. */
 static void before_fit(const bt_problem *problem, choice *c)
 {
     const bt_phase *phase = phase_of(problem);
@@ -48,7 +48,7 @@ static bt_status try_all(bt_context *context, choice *choices)
     return status;
 }
 
-/* *again: there is something else to try. What is not open holds what is best. */
+/* *again: there is something else to try. A problem with nothing left to try takes its best holding. */
 static void go_on(const bt_context *context, const choice *choices, bool *again)
 {
     *again = false;
@@ -62,7 +62,7 @@ static void go_on(const bt_context *context, const choice *choices, bool *again)
     }
 }
 
-/* Whether problems hold something else now than with what there is planned. */
+/* Whether problems hold something other than what the current plans assume. */
 static bool differs(const bt_context *context, const int *planned)
 {
     for (int p = 0; p < context->problem_count; p++)

@@ -1,4 +1,4 @@
-/* engine/traced/additive.c: says why a loss is not the sum of micro-batches. */
+/* engine/traced/additive.c: explains why a loss is not the sum over micro-batches. */
 #include "engine/traced/batch.h"
 
 #include "transform/additive.h"

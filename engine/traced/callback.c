@@ -1,11 +1,11 @@
-/* engine/traced/callback.c: what the callbacks of a problem record: each is called once for each shape of batch, and
- * what it recorded takes part wherever it is needed. */
+/* engine/traced/callback.c: the recordings of a problem's callbacks: each callback is called once for each shape of
+ * batch, and its recording is used wherever it is needed. */
 #include "engine/traced/batch.h"
 #include "engine/traced/logged.h"
 
 #include "transform/splice.h"
 
-/* The callback is called: the one place where it is. */
+/* The one place that calls the callback. */
 static bt_tensor *call(bt_problem *problem, int kind, const bt_micro *micro)
 {
     if (kind == BT_PURE_CONDITION)
@@ -17,7 +17,7 @@ static bt_tensor *call(bt_problem *problem, int kind, const bt_micro *micro)
     return loss;
 }
 
-/* Whether it could be called. All that it has left goes into `traced`, but for micro, which it is called with. */
+/* Returns whether it could be called. The recording goes into `traced`, except for micro, its argument. */
 static bool trace(bt_problem *problem, int kind, const bt_micro *micro, bt_traced *traced)
 {
     static const bt_trace_kind kinds[BT_PURE_KINDS] = {[BT_PURE_STEP] = BT_TRACE_STEP,
@@ -39,7 +39,7 @@ static bool trace(bt_problem *problem, int kind, const bt_micro *micro, bt_trace
     return bt_graph_take_error(graph, problem, bt_pure_name(problem, kind)) == BT_OK;
 }
 
-/* In the form in which it takes part in programs. */
+/* Brings the recording into the form that programs use. */
 static bool settle(bt_problem *problem, bt_traced *traced)
 {
     bt_tensor *kept[] = {traced->value, traced->count};
@@ -65,7 +65,7 @@ static void traced_free(bt_traced *traced)
     bt_free(traced);
 }
 
-/* What a callback is called with only stands for what its programs will read: it has no room for values. */
+/* The arguments of a callback only stand for what its programs will read, so they have no room for values. */
 static bt_status open_micro(bt_traced *traced, const bt_problem *problem, const bt_batch *shape)
 {
     traced->micro.batch = bt_batch_template(shape);
@@ -85,7 +85,7 @@ static bt_traced *traced_new(bt_problem *problem, int kind, int shape)
         if (settle(problem, traced))
             return traced;
     }
-    bt_fail(BT_ERROR_MEMORY, "out of memory"); /* where nothing else has been said */
+    bt_fail(BT_ERROR_MEMORY, "out of memory"); /* unless there is an error already */
     traced_free(traced);
     return NULL;
 }
@@ -137,7 +137,7 @@ void bt_traced_free(bt_problem *problem)
 
 /* ---- in the trace in progress ---- */
 
-typedef struct places { /* micro-batches of the same shape */
+typedef struct places { /* two micro-batches of the same shape */
     const bt_micro *from, *to;
 } places;
 
@@ -150,7 +150,7 @@ static bt_var *stand_in(void *user, bt_var *var)
     return field ? field : var;
 }
 
-/* A tensor that it has recorded; poison after an error. */
+/* A recorded tensor in the current trace; poison after an error. */
 static bt_tensor *here(bt_traced *traced, bt_tensor *value, const bt_micro *micro, const bt_recording *how)
 {
     bt_graph *graph = bt_trace_now()->graph;

@@ -1,5 +1,5 @@
-/* engine/traced/chunks.c: `chunks`: the logits of a level, and what else is read row by row until little is left of
- * it, in pieces of rows. */
+/* engine/traced/chunks.c: `chunks`: computes in pieces of rows the logits of a level, and other values that are read
+ * row by row until little is left of them. */
 #include "engine/traced/batch.h"
 
 #include "ops/ops.h"
@@ -7,8 +7,8 @@
 #include <math.h>
 #include <string.h>
 
-/* auto: pieces are made where the whole has more bytes than one in PART of the level's other forward values, and
- * each has no more than those, but for MOST: an order of many more steps is not worth looking for. */
+/* auto: makes pieces if the whole has more bytes than 1 / PART of the level's other forward values. No piece has more
+ * than that, unless this needs more than MOST pieces: finding an order of many more steps is not worth the time. */
 enum { PART = 8, MOST = 64 };
 
 static bt_problem *find_level(const bt_context *context, const bt_node *node)
@@ -19,7 +19,7 @@ static bt_problem *find_level(const bt_context *context, const bt_node *node)
     return NULL;
 }
 
-/* Bytes of the level's forward values, but for those that have as many elements as the product. */
+/* Bytes of the level's forward values, except those with as many elements as the product. */
 static double other_bytes(const bt_graph *graph, const bt_node *product)
 {
     double bytes = 0;

@@ -1,14 +1,14 @@
-/* engine/traced/count.c: what a batch counts beside others, where its loss says so: the tokens of a mean over tokens.
- */
+/* engine/traced/count.c: the weight of a batch relative to others, if its loss declares it: for example the number of
+ * tokens in a mean over tokens. */
 #include "engine/traced/batch.h"
 
 #include "engine/level/ledger.h"
 #include "ops/ops.h"
 #include <math.h>
 
-/* ---- said by a loss ---- */
+/* ---- counts that a loss declares ---- */
 
-/* What x depends on that moves while training: a parameter, a buffer; NULL: nothing. */
+/* A parameter or buffer that x depends on, which changes during training; NULL: none. */
 static const bt_var *find_moving(const bt_tensor *x)
 {
     const bt_graph *graph = x->node->graph;
@@ -64,7 +64,7 @@ void bt_loss_count_(bt_problem *self, bt_tensor *n)
         bt_trace_poison(BT_ERROR_ARGUMENT, "bt_loss_count: the count is NULL");
     if (bt_poisoned(n))
         return;
-    n = n->weak ? (bt_add)(n, bt_number(0, BT_F64)) : n; /* a number becomes a value of the graph */
+    n = n->weak ? (bt_add)(n, bt_number(0, BT_F64)) : n; /* turns a number into a value of the graph */
     check(tracing, n);
     if (trace->graph->status == BT_OK)
         tracing->weight = n;
@@ -86,7 +86,7 @@ bt_tensor *bt_counted_loss(bt_tensor *loss)
     return (bt_mul)((bt_where)(bt_greater(count, 0), one, none), loss);
 }
 
-/* ---- what a micro-batch counts, as entries ---- */
+/* ---- the count of a micro-batch, as entries ---- */
 
 bt_tensor *bt_count_of(bt_problem *self, const bt_batch *batch)
 {

@@ -1,5 +1,5 @@
-/* engine/traced/dependence.c: does an update use the parameters of a level above it directly, as a learned learning
- * rate is used? At its solution that makes no difference, so that an implicit method gives 0: a mistake, then. */
+/* engine/traced/dependence.c: checks whether an update uses the parameters of a level above directly, like a learned
+ * learning rate. That does not change the solution, so an implicit method would give 0; hence it is an error. */
 #include "engine/traced/traced.h"
 
 #include "ops/ops.h"
@@ -28,7 +28,7 @@ bt_status bt_check_dependence(bt_problem *lower, bt_problem *const *others, int 
     bt_graph *graph = bt_trace_now()->graph;
     bt_transition t;
     if (!bt_transition_begin(lower, &t))
-        return BT_OK; /* the graph has the error */
+        return BT_OK; /* the error is in the graph */
     for (int64_t i = 0; i < lower->module->param_count; i++)
         t.grad[i] = bt_wide(bt_graph_read(graph, lower->gradients.windows[i]));
     bt_transition_trace(lower, &t);

@@ -1,16 +1,16 @@
-/* engine/traced/fixed_point.c: the condition of a problem whose steps end in a projection, or another proximal map P:
+/* engine/traced/fixed_point.c: the condition of a problem whose steps end in a projection or another proximal map P:
  * the projected-gradient fixed point w = P(w - s g(w)), Blondel et al., "Efficient and Modular Implicit
  * Differentiation" (NeurIPS 2022), table 1.
  *
- * Written down as w - P(w - s g(w)), its Jacobian I - P'(I - s H) is not symmetric where the constraint holds some
- * parameters and H ties them to others. At the fixed point dw = P' (...), so that where P' is a projection itself
- * (bounds, soft thresholds, any polyhedron) w may be replaced, within the step, by what has the same value and P' for
- * its derivative:
+ * Written as w - P(w - s g(w)), its Jacobian I - P'(I - s H) is not symmetric if the constraint holds some parameters
+ * and H couples them to others. At the fixed point dw = P' (...). If P' is itself a projection (bounds, soft
+ * thresholds, any polyhedron), w in the step can therefore be replaced by an expression with the same value whose
+ * derivative is P':
  *
  *   y = w - s g(w),  p = P(y),  q = p + P'(y) (w - p),  condition = w - P(q - s g(q))
  *
- * Its Jacobian is I - P' + s P' H P', which is symmetric, and positive definite where H is: what cg takes for granted.
- * Elsewhere the fixed point and the derivative of its solution are the same nevertheless. */
+ * Its Jacobian is I - P' + s P' H P', which is symmetric, and positive definite if H is, as cg requires. For other P
+ * the fixed point and the derivative of its solution are still the same. */
 #include "engine/traced/traced.h"
 
 #include "ops/ops.h"
@@ -23,7 +23,7 @@ typedef struct step {
     bt_step_fn *loss;
     double size;
     bt_vector_fn *project;
-    bt_tensor **own; /* the parameters as the trace has them */
+    bt_tensor **own; /* the parameters in the trace */
 } step;
 
 static void overlay(const bt_problem *problem, bt_tensor *const *parts)
@@ -32,7 +32,7 @@ static void overlay(const bt_problem *problem, bt_tensor *const *parts)
         bt_trace_overlay(problem->module->params[i]->var, parts[i]);
 }
 
-/* The gradient of the loss at those parameters, as a vector; of what is not trained it is 0. */
+/* The gradient of the loss at those parameters, as a vector; 0 for untrained parameters. */
 static bt_tensor *gradient(const step *s, bt_tensor **at)
 {
     bt_graph *graph = bt_trace_now()->graph;
@@ -57,7 +57,7 @@ static bt_tensor *gradient(const step *s, bt_tensor **at)
     return bt_problem_join(s->problem, parts);
 }
 
-/* Where the projected step from there leads; before: where it is before the projection. */
+/* The result of the projected step from there; before: the result before the projection. */
 static bt_tensor *projected(const step *s, bt_tensor *from, bt_tensor **at, bt_tensor **before)
 {
     *before = bt_sub(from, bt_mul(s->size, gradient(s, at)));
@@ -65,7 +65,7 @@ static bt_tensor *projected(const step *s, bt_tensor *from, bt_tensor **at, bt_t
     return bt_problem_vector(s->problem, after, "the projection of bt_projected_condition");
 }
 
-/* 0 for what is not trained. */
+/* Zeroes the untrained parameters. */
 static bt_tensor *of_trained(bt_problem *problem, bt_tensor *vector)
 {
     bt_tensor **parts = bt_graph_list(bt_trace_now()->graph, problem->module->param_count);

@@ -1,5 +1,5 @@
-/* engine/traced/forward.c: a network's forward pass by itself, as its problem's steps ask for it: what they give it
- * becomes its inputs. */
+/* engine/traced/forward.c: extracts a network's forward pass from the steps of its problem: the arguments that they
+ * call it with become its inputs. */
 #include "engine/traced/forward.h"
 
 #include "engine/traced/traced.h"
@@ -11,7 +11,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* ---- what is given ---- */
+/* ---- the inputs ---- */
 
 static const bt_batch_field *field_of(const bt_heard *heard, const bt_tensor *x)
 {
@@ -22,14 +22,14 @@ static const bt_batch_field *field_of(const bt_heard *heard, const bt_tensor *x)
     return NULL;
 }
 
-/* Whether a field of the batch is among what it is computed from; else it is of the run, such as another problem's
- * parameters, and belongs to the network. */
+/* Whether it is computed from a field of the batch. If not, it belongs to the run, such as another problem's
+ * parameters, and becomes part of the network. */
 static bool depends(const bt_heard *heard, const bt_tensor *x)
 {
     const bt_graph *graph = x->node->graph;
     bool *needed = bt_alloc_array((size_t)graph->node_count + 1, sizeof *needed), found = false;
     if (!needed)
-        return true; /* the failure is told by bt_heard_end */
+        return true; /* bt_heard_end reports the failure */
     needed[x->node->index] = true;
     for (int64_t n = x->node->index; n >= 0 && !found; n--) {
         const bt_node *node = graph->nodes[n];
@@ -41,7 +41,7 @@ static bool depends(const bt_heard *heard, const bt_tensor *x)
     return found;
 }
 
-/* The field that it is made of, if that is one and nothing else; NULL: it is not. */
+/* The field that it is computed from, if it is computed from that field only; else NULL. */
 static const bt_batch_field *field_behind(const bt_heard *heard, const bt_tensor *x)
 {
     while (x->node->inputs == 1)
@@ -49,7 +49,7 @@ static const bt_batch_field *field_behind(const bt_heard *heard, const bt_tensor
     return field_of(heard, x);
 }
 
-/* Called like the field that it is made of; else input, input1, ... */
+/* The name of the field that it is computed from; else input, input1, ... */
 static void name_input(bt_heard *heard, const bt_tensor *x)
 {
     char *name = heard->names[heard->count];
@@ -63,10 +63,10 @@ static void name_input(bt_heard *heard, const bt_tensor *x)
         }
 }
 
-/* ---- how it grows ---- */
+/* ---- the inputs at their new size ---- */
 
-/* The axis that counts examples; -1: none is known. Of a field that counts otherwise than the batch, as the examples of
- * a task do, it is the first, unless another input counts those of the batch. */
+/* The axis that counts examples; -1: unknown. If a field counts differently from the batch, like the examples of a
+ * task, it is the first axis, unless another input counts the examples of the batch. */
 static int axis_of(const bt_heard *heard, const bt_tensor *x)
 {
     const bt_batch_field *field = field_behind(heard, x);
@@ -86,7 +86,7 @@ static bt_array grown(const bt_heard *heard, const bt_tensor *x)
     return shape;
 }
 
-/* What stands for an input: a variable, or what stood for it before. */
+/* The stand-in for an input: a variable, or the existing stand-in. */
 static bt_tensor *stand_in(bt_heard *heard, bt_tensor *x)
 {
     for (int i = 0; i < heard->count; i++)
@@ -128,7 +128,7 @@ bool bt_heard_begin(bt_problem *problem, bt_tensor *const *in, bt_tensor **stand
 
 static bool keep_all(const bt_node *node, void *user) { return (void)node, (void)user, true; }
 
-/* The rest of the step goes on with a result of other sizes, and may fail over it: what has been recorded is copied. */
+/* The rest of the step continues with a result of different sizes, and may fail, so the recording so far is copied. */
 void bt_heard_end(bt_problem *problem, bt_tensor *out)
 {
     bt_graph *graph = bt_trace_now()->graph;
@@ -140,9 +140,9 @@ void bt_heard_end(bt_problem *problem, bt_tensor *out)
     graph->output_count = 0;
 }
 
-/* ---- the step that asks ---- */
+/* ---- the step that calls the network ---- */
 
-/* As it is asked for; what it is asked for by is not kept. */
+/* Traces the call of the network; the callback that calls it is not kept. */
 static bt_status trace_step(bt_problem *asker, bt_step_fn *step, const char *callback)
 {
     bt_trace trace;
@@ -172,7 +172,7 @@ static bt_status hear(bt_problem *asker, bt_mode mode)
     bt_step_fn *step = valid ? asker->def->validation_step : asker->def->training_step;
     if (heard->begun || !step || !stream || !asker->settings->active)
         return BT_OK;
-    bt_heard_free(heard); /* of a step that has not asked */
+    bt_heard_free(heard); /* left by a step that did not call it */
     heard->batch = bt_batch_template(stream->shapes[0]);
     heard->record = bt_var_new(BT_EXTERNAL, BT_BATCH, "", "record", (bt_array){.dtype = BT_I64});
     if (!heard->batch || !heard->record)

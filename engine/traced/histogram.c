@@ -1,10 +1,10 @@
-/* engine/traced/histogram.c: how traced values are distributed, counted by the programs that compute them. */
+/* engine/traced/histogram.c: histograms of traced values, counted by the programs that compute them. */
 #include "engine/traced/logged.h"
 
 #include "ops/ops.h"
 #include <math.h>
 
-/* Which bucket each is in (engine/output/sinks.h), as numbers. */
+/* The bucket of each value (engine/output/sinks.h), as numbers. */
 static bt_tensor *buckets_of(bt_tensor *x)
 {
     const double smallest = exp2(-BT_HISTOGRAM_OCTAVES), side = BT_HISTOGRAM_SIDE;

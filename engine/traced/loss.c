@@ -1,4 +1,4 @@
-/* engine/traced/loss.c: traces of a problem's callbacks, and what is kept of them. */
+/* engine/traced/loss.c: traces a problem's callbacks, and selects their effects. */
 #include "engine/level/scale.h"
 #include "engine/traced/batch.h"
 
@@ -73,8 +73,8 @@ static bool is_metric(const bt_context *context, const bt_var *var)
     return false;
 }
 
-/* The effects rule: a program keeps only writes to what its problem owns, and only in that problem's own step; and a
- * product what becomes of its scale. */
+/* The effects rule: a program keeps only writes to what its problem owns, and only in that problem's own step. A
+ * product also keeps the writes to its scale. */
 void bt_keep_effects(bt_graph *graph, const bt_problem *problem, bt_trace_kind kind)
 {
     int64_t kept = 0;

@@ -30,7 +30,7 @@ static void log_mean(bt_trace *trace, bt_problem *self, const char *name, bt_ten
         value->rank ? bt_mean(bt_dtype_floats(value->dtype) ? bt_wide(value) : bt_as(value, BT_F64)) : value;
     bt_tensor *weight = bt_weight_of(tracing), *part = bt_as(mean, BT_F64);
     tracing->logs = true;
-    if (weight) { /* the mean over nothing is no number */
+    if (weight) { /* the mean over nothing is NaN */
         bt_tensor *some = bt_greater(weight, 0);
         weight = bt_where(some, weight, 0);
         part = bt_where(some, bt_mul(part, weight), 0);
@@ -49,7 +49,7 @@ void bt_metric_loss(bt_problem *problem, bt_tensor *loss)
         log_mean(trace, problem, "loss", loss, BT_METRIC_ONCE);
 }
 
-/* The row of that name, if there is one. */
+/* The row of that name; NULL: none. */
 static const bt_metric_row *known(const bt_problem *self, const char *name, bool valid)
 {
     const bt_context *context = self->context;

@@ -1,5 +1,5 @@
-/* engine/traced/prediction.c: what a validation says of each example: predictions, and metrics with one value for each.
- */
+/* engine/traced/prediction.c: the results of a validation for each example: predictions, and metrics with one value per
+ * example. */
 #include "engine/traced/traced.h"
 
 #include "ops/ops.h"
@@ -19,7 +19,7 @@ static bool is_per_example(const bt_tracing *tracing, const bt_tensor *value)
     return value->rank >= 1 && value->dims[0] == tracing->count;
 }
 
-/* The trace in progress, if it is one of a capture; NULL: no. */
+/* The trace in progress, if it belongs to a capture; else NULL. */
 static bt_tracing *capturing(void)
 {
     bt_trace *trace = bt_trace_now();
@@ -85,7 +85,7 @@ void bt_prediction(bt_problem *self, const char *name, bt_tensor *value)
         add(tracing, self, name, value, false);
 }
 
-/* The validation's loss; what it says of each example is in the capture. */
+/* The validation's loss; the results for each example are in the capture. */
 static bt_tensor *validation(bt_problem *problem, const bt_batch *batch)
 {
     problem->context->capture->count = 0;

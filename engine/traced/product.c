@@ -1,15 +1,16 @@
-/* engine/traced/product.c: D(x) = (g_w^T x, g_lambda^T x), g the gradient field of the lower loss C: all that a
- * method needs. Ways that agree where each is right (docs/hypergradients.md):
+/* engine/traced/product.c: D(x) = (g_w^T x, g_lambda^T x), where g is the gradient field of the lower loss C: all that
+ * a method needs. There are several ways, which agree wherever each of them is correct (docs/hypergradients.md):
  *
  *   jvp     d/de grad C(w + e x, lambda): Pearlmutter (1994), forward over reverse
  *   vjp     grad <g, x>: reverse over reverse
  *   finite  (grad C(w + e x) - grad C(w - e x)) / 2e, e = darts_alpha / |x|, with both points in scratch
  *   secant  -p (grad C(w - x / p) - grad C(w)), for a method with a penalty p
  *
- * What is taken many times, and differences, are in f32 where product_precision does not say otherwise: rounding to 16
- * bits is as large as the differences are. So are products of fp16, unless that says fp16: they are then
+ * Unless product_precision says otherwise, repeated products and differences are in f32, because rounding to 16 bits is
+ * as large as the differences are. So are products of fp16, except with product_precision = fp16, which computes them
+ * as
  *
- *   |x| D_S(x / |x|) / S      D_S: of the loss times S, a scale that follows what comes of it (level/scale.h) */
+ *   |x| D_S(x / |x|) / S      D_S: of the loss times S, a scale that adapts to the results (level/scale.h) */
 #include "engine/level/scale.h"
 #include "engine/traced/batch.h"
 
@@ -19,16 +20,16 @@
 
 typedef struct terms {       /* tensors of one evaluation of the lower loss */
     bt_tensor **w;           /* its parameters */
-    bt_tensor **tangent;     /* x, in parts like them */
-    bt_tensor **y;           /* what is differentiated with respect to: w first if it is wanted, then the others' */
-    bt_tensor **sum, **part; /* [y]: results, of all losses and of one */
-    int ws, ys, most;        /* how many; ys is most where everything is wanted */
+    bt_tensor **tangent;     /* x, in the parameters' shapes */
+    bt_tensor **y;           /* the inputs to differentiate by: w first if it is wanted, then the others' */
+    bt_tensor **sum, **part; /* [y]: results for all losses, and for one */
+    int ws, ys, most;        /* their numbers; ys is `most` if everything is wanted */
     bt_product_request *request;
     bt_problem *lower;
     bt_graph *graph;
     const bt_problem_settings *settings;
-    bool wide;                         /* losses are taken in f32 */
-    bt_tensor *scale, *length, *sound; /* S, |x|, and whether that is finite; NULL: 1 */
+    bool wide;                         /* losses are computed in f32 */
+    bt_tensor *scale, *length, *sound; /* S, |x|, and whether |x| is finite; NULL: 1 */
 } terms;
 
 static bool wants(const terms *t, int parameter) { return t->lower->meta_trainable[parameter]; }
@@ -54,7 +55,7 @@ static void by_jvp(terms *t, bt_tensor *loss, bt_tensor **result)
     bt_jvp(t->graph, t->w, t->tangent, t->ws, gradient, t->ys, result, t->settings->detach != BT_DETACH_FROZEN);
 }
 
-/* g_y^T x of a field g, in parts like w. */
+/* g_y^T x of a field g shaped like w. */
 static void of_field(terms *t, bt_tensor **field, bt_tensor **result)
 {
     bt_vjp(t->graph, field, t->tangent, t->ws, t->y, t->ys, result, t->settings->detach == BT_DETACH_FIELD);
@@ -69,8 +70,8 @@ static void by_vjp(terms *t, bt_tensor *loss, bt_tensor **result)
     of_field(t, gradient, result);
 }
 
-/* Whether the declared derivative may be another than the true one, so that the second derivative need not be
- * symmetric: an op of the user's with a rule of its own, itself or within the body of another. */
+/* Whether the declared derivative may differ from the true one, so that the second derivative need not be symmetric:
+ * the graph has a user's op with its own rule, possibly in the body of another op. */
 static bool may_be_asymmetric(const bt_graph *graph)
 {
     for (int64_t n = 0; n < graph->node_count; n++)
@@ -99,7 +100,7 @@ static void of_condition(terms *t, const bt_micro *micro, bt_tensor **result)
     of_field(t, field, result);
 }
 
-/* D is linear in x: it is taken of a direction of length 1. */
+/* D is linear in x, so it is computed for a direction of length 1. */
 static void scale_down(terms *t)
 {
     bt_tensor *length = bt_sqrt(bt_as(bt_norm_square(t->request->x), t->request->x->dtype));
@@ -138,8 +139,8 @@ static void exact(terms *t, const bt_micro *micro, int product, bt_tensor **resu
         by_jvp(t, loss, result);
 }
 
-/* The gradient of a problem's loss, the lower parameters being w + step * tangent; step NULL: w. The loss's detached
- * values are those of a point where it has been recorded; NULL: this one's. */
+/* The gradient of a problem's loss at the lower parameters w + step * tangent; step NULL: at w. `detached` holds the
+ * detached values of the point where they were recorded; NULL: those of this point. */
 static void shifted(terms *t, bt_problem *of, const bt_micro *micro, bt_tensor *step, bt_tensor *const *detached,
                     bt_tensor **gradient)
 {
@@ -162,8 +163,8 @@ static void shifted(terms *t, bt_problem *of, const bt_micro *micro, bt_tensor *
     bt_vjp(t->graph, &loss, &one, 1, t->y, t->ys, gradient, false);
 }
 
-/* The lower loss where it is, before it is taken at several points: what its detached values are at all of them; NULL:
- * they are each point's own. */
+/* Records the lower loss at the current point, before it is evaluated at several points that use its detached values.
+ * NULL: each point has its own. */
 static bt_tensor *const *frozen(terms *t, const bt_micro *micro)
 {
     bt_tensor **map = NULL;
@@ -197,7 +198,7 @@ static void finite(terms *t, const bt_micro *micro, bt_tensor **result)
         result[k] = difference(scale, plus[k], minus[k]);
 }
 
-/* -p (grad C(w - x / p) - grad C(w)), which is D(x) but for second order in x / p. */
+/* -p (grad C(w - x / p) - grad C(w)), which equals D(x) up to second order in x / p. */
 static void secant(terms *t, bt_problem *of, const bt_micro *micro, double scale, bt_tensor **result)
 {
     bt_tensor **moved = bt_graph_list(t->graph, t->most), **still = bt_graph_list(t->graph, t->most);
@@ -212,7 +213,7 @@ static void secant(terms *t, bt_problem *of, const bt_micro *micro, double scale
         result[k] = difference(bt_number(scale, dtype), moved[k], still[k]);
 }
 
-/* Adds what one loss has given to the sums. */
+/* Adds the results for one loss to the sums. */
 static void accumulate(terms *t)
 {
     for (int k = 0; k < t->ys; k++)
@@ -221,7 +222,7 @@ static void accumulate(terms *t)
     memset(t->part, 0, (size_t)t->most * sizeof *t->part);
 }
 
-/* The sums as one vector, zero where nothing is differentiated. */
+/* The sums as one vector, with zeros for what is not differentiated. */
 static bt_tensor *joined(terms *t, bt_tensor **sum)
 {
     bt_problem_params(t->lower, t->w);
@@ -244,7 +245,7 @@ static void deliver(terms *t, bt_tensor **sum)
     }
 }
 
-/* Room for everything that is differentiated with respect to, and the vector x in parts (NULL: none). */
+/* Allocates lists for everything to differentiate by, and splits the vector x (NULL: none). */
 static bool open_terms(terms *t, bt_product_request *request, bt_problem *lower, bt_tensor *x)
 {
     *t = (terms){.request = request, .lower = lower, .graph = bt_trace_now()->graph, .settings = lower->settings};
@@ -274,8 +275,8 @@ static void one_product(terms *t, const bt_micro *micro)
     const bt_traced *loss = bt_traced_of(t->lower, BT_PURE_STEP, micro);
     int product = loss ? bt_product_of(t->lower, loss->graph) : 0, precision = t->settings->product_precision;
     bool scaled =
-        precision == BT_PRODUCTS_FP16 && !t->request->repeated; /* of a loop, each scale would be the last's */
-    bool many = t->request->repeated || product == BT_PRODUCT_FINITE || t->lower->low == BT_F16; /* has no scale here */
+        precision == BT_PRODUCTS_FP16 && !t->request->repeated; /* in a loop only the last scale would count */
+    bool many = t->request->repeated || product == BT_PRODUCT_FINITE || t->lower->low == BT_F16; /* without a scale */
     t->wide = precision == BT_PRODUCTS_FP32 || (precision != BT_PRODUCTS_AS_LEVEL && many && !scaled);
     if (!loss)
         bt_graph_fail(t->graph, bt_error_status(), "%s", bt_error());

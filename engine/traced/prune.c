@@ -1,5 +1,5 @@
-/* engine/traced/prune.c: what is pruned stays 0: parameters after an update, their gradients, and of what passes
- * through a solution the part that belongs to them. */
+/* engine/traced/prune.c: keeps pruned weights at 0: the parameters after an update, their gradients, and the part of a
+ * solution's product that belongs to them. */
 #include "engine/traced/batch.h"
 
 #include "ops/ops.h"

@@ -1,4 +1,4 @@
-/* engine/traced/purity.c: what a callback has recorded, compared with what it records when it is traced again. */
+/* engine/traced/purity.c: compares what a callback has recorded with what it records when it is traced again. */
 #include "engine/traced/traced.h"
 
 const char *bt_pure_name(const bt_problem *problem, int kind)

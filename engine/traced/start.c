@@ -1,4 +1,4 @@
-/* engine/traced/start.c: the parameters that an inner loop starts from. */
+/* engine/traced/start.c: the initial parameters of an inner loop. */
 #include "engine/traced/traced.h"
 
 bt_tensor *bt_problem_start(bt_problem *problem)
@@ -7,7 +7,7 @@ bt_tensor *bt_problem_start(bt_problem *problem)
     bt_var *record = trace->record;
     uint64_t seed = trace->seed;
     trace->record = problem->loop;
-    trace->seed = bt_hash_text(seed, "start"); /* not the numbers of a step that has the same counter */
+    trace->seed = bt_hash_text(seed, "start"); /* unlike those of a step with the same counter */
     bt_guest before = bt_problem_enter(problem, "start");
     bt_tensor *start = problem->def->start(problem);
     bt_problem_leave(problem, "start", before);

@@ -1,4 +1,4 @@
-/* engine/traced/transition.c: one whole update as a function of what it starts from. */
+/* engine/traced/transition.c: one whole update as a function of the state before it. */
 #include "engine/traced/traced.h"
 
 #include "ops/ops.h"
@@ -34,7 +34,7 @@ void bt_vector_callback(bt_problem *problem, bt_vector_fn *callback, const char 
 
 /* ---- the update as a function ---- */
 
-/* Every parameter that is updated as a segment of its own. */
+/* Makes every updated parameter a segment of its own. */
 static int64_t own_segments(bt_problem *problem, const bt_transition *t, bt_segment *segments)
 {
     int slots = bt_optimizer_slot_count(problem->optimizer);

@@ -1,4 +1,4 @@
-"""Logistic regression on a9a (data/a9a), whose penalty for each feature is chosen on held-out rows."""
+"""Logistic regression on a9a (data/a9a), with a penalty for each feature that is chosen on held-out rows."""
 import gzip
 import os
 import pathlib
@@ -14,7 +14,7 @@ FEATURES = 123
 
 
 def read(rows):
-    """The first rows of the file: x, and y of -1 and 1."""
+    """The first rows of the file: x, and y of -1 or 1."""
     x, y = np.zeros((rows, FEATURES), np.float32), np.zeros(rows, np.float32)
     path = next(path for path in (pathlib.Path(place) / "a9a/a9a.gz" for place in PLACES) if path.exists())
     with gzip.open(path, "rt") as file:
@@ -34,7 +34,7 @@ def loss(w, x, y):
 class Dataset(BaseDataset):
     name = "a9a"
     requirements = ["pip::jax"]
-    parameters = {"rows": [4000]}  # half to train on
+    parameters = {"rows": [4000]}  # half for training
 
     def get_data(self):
         x, y = read(self.rows)

@@ -1,6 +1,6 @@
-"""Cleaning: a linear classifier of MNIST, or of Fashion-MNIST, some of whose labels are wrong, with a weight for each
-example that is chosen on clean ones. The files, as they are published (IDX, gzip), are looked for in $BETTY_DATA/FOLDER
-and in /usr/share/datasets/FOLDER (Debian: dataset-fashion-mnist)."""
+"""Data cleaning: a linear classifier of MNIST or Fashion-MNIST with some wrong labels, and a weight for each example
+that is chosen on clean ones. The files, as published (IDX, gzip), are searched in $BETTY_DATA/FOLDER and in
+/usr/share/datasets/FOLDER (Debian: dataset-fashion-mnist)."""
 import gzip
 import os
 import pathlib
@@ -37,7 +37,7 @@ class Dataset(BaseDataset):
         labels = read(self.folder, "train-labels-idx1-ubyte", 8).astype(np.int32)
         rng = np.random.default_rng(1)
         n, reg = self.rows, self.reg
-        cut = [slice(0, n), slice(n, 2 * n), slice(2 * n, 4 * n)]  # to train on, clean, to test on
+        cut = [slice(0, n), slice(n, 2 * n), slice(2 * n, 4 * n)]  # for training, clean, for testing
         x = [jnp.asarray(images[part] / np.float32(255)) for part in cut]
         y = [labels[part].copy() for part in cut]
         wrong = rng.random(n) < self.ratio

@@ -1,5 +1,5 @@
-"""What the solver libbetty does, in JAX and in plain sight: gradient descent below, Adam above, and conjugate gradients
-for the hypergradient between them."""
+"""The method of the solver libbetty, written out in JAX: gradient descent for the lower problem, Adam for the upper
+one, and conjugate gradients for the hypergradient."""
 from functools import partial
 
 import jax

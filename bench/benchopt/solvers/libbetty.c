@@ -1,19 +1,19 @@
-/* libbetty.c: the two problems that libbetty.py knows, with data from memory, behind calls that Python's ctypes can
- * make.
+/* libbetty.c: the two problems that libbetty.py supports, with data from memory, behind functions that Python's ctypes
+ * can call.
  *
- *   penalties  logistic regression of rows z = label x by mean(log(1 + exp(-z w))), with a penalty of
- *              exp(penalty) w^2 / 2 for each feature, or for all; chosen for the same loss on other rows
- *   weights    cross-entropy of a linear classifier, each example weighted by sigmoid(weight), and reg times the sum
- *              of squares; chosen for the plain mean on clean examples */
+ *   penalties  logistic regression on rows z = label x with the loss mean(log(1 + exp(-z w))) and a penalty of
+ *              exp(penalty) w^2 / 2, one for each feature or one for all; chosen for the same loss on other rows
+ *   weights    cross-entropy of a linear classifier with each example weighted by sigmoid(weight), plus reg times
+ *              the sum of squares; chosen for the plain mean on clean examples */
 #include <betty/betty.h>
 
 typedef struct task {
     int64_t features, classes; /* classes 0: penalties */
-    const float *x[2];         /* of the lower problem, of the upper one: z, or images */
+    const float *x[2];         /* of the lower and of the upper problem: z, or images */
     const int32_t *label[2];
     int64_t counts[2];
-    const float *start[2]; /* of the lower variable, of the upper one */
-    int64_t outer;         /* how many upper variables */
+    const float *start[2]; /* of the lower and of the upper variable */
+    int64_t outer;         /* number of upper variables */
     double reg;
 } task;
 
@@ -82,7 +82,7 @@ static const bt_problem_def lower = {
 
 BT_EXPORT(.problems = {&upper, &lower});
 
-/* The engine for a task, which must outlive it; NULL: failed (bt_error). */
+/* The engine for a task; the task must outlive it. NULL: failed (bt_error). */
 bt_engine *task_engine(task *t)
 {
     bt_engine *engine = bt_engine_new();
@@ -98,7 +98,7 @@ bt_engine *task_engine(task *t)
     return NULL;
 }
 
-/* The two variables, as vectors; not 0: failed (bt_error). */
+/* The two variables as vectors. Not 0: failed (bt_error). */
 int task_read(bt_engine *engine, const task *t, float *inner, float *outer)
 {
     int64_t columns = t->classes ? t->classes : 1;

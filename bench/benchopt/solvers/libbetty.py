@@ -1,9 +1,9 @@
 """libbetty as a solver of benchopt, for benchmarks with the interface of benchmark_bilevel.
 
-Such a benchmark gives two functions of JAX and nothing of the data behind them. libbetty compiles losses that are
-written with its own operations; so this solver knows two kinds of problems (libbetty.c, beside this file), finds the
-data of one in the gradients of the functions at zero, and checks that it has the same values as they. Other problems
-are skipped.
+Such a benchmark passes two JAX functions, but not the data behind them. libbetty compiles losses that are written with
+its own operations. So this solver supports two kinds of problems (libbetty.c, next to this file). It recovers the data
+from the gradients of the functions at zero, and checks that its losses have the same values as the functions. Other
+problems are skipped.
 """
 import ctypes
 import hashlib
@@ -58,14 +58,14 @@ def library():
 
 
 def example_gradients(f, inner, outer, count):
-    """The gradient to the inner variable of each example's loss: [count, len(inner)]."""
+    """The gradient of each example's loss with respect to the inner variable: [count, len(inner)]."""
     one = jax.grad(lambda w, i: f(w, outer, start=i, batch_size=1))
     some = jax.jit(jax.vmap(lambda i: one(jnp.zeros_like(inner), i)))
     return np.concatenate([np.asarray(some(jnp.arange(at, min(at + CHUNK, count)))) for at in range(0, count, CHUNK)])
 
 
 def same(f, ours, inner, outer, count):
-    """Is f, over all examples, what ours computes, at a point of no meaning?"""
+    """Whether f over all examples equals ours, at an arbitrary point."""
     rng = np.random.default_rng(1)
     w, u = (rng.standard_normal(v.shape) * 0.1 for v in (inner, outer))
     found = float(f(jnp.asarray(w, inner.dtype), jnp.asarray(u, outer.dtype), start=0, batch_size=count))
@@ -77,7 +77,7 @@ def softplus(x):
 
 
 def penalties(f_inner, f_outer, counts, inner, outer):
-    """The data of logistic regression with penalties; None: it is something else."""
+    """The data of logistic regression with penalties; None: it is not such a problem."""
     if len(outer) not in (1, len(inner)):
         return None
     z = [-2 * example_gradients(f, inner, jnp.zeros_like(outer), n) for f, n in zip((f_inner, f_outer), counts)]
@@ -92,7 +92,7 @@ def penalties(f_inner, f_outer, counts, inner, outer):
 
 
 def weights(f_inner, f_outer, counts, inner, outer):
-    """The data of a classifier with a weight for each example; None: it is something else."""
+    """The data of a classifier with a weight for each example; None: it is not such a problem."""
     if len(outer) != counts[0] or len(inner) % CLASSES:
         return None
     features = len(inner) // CLASSES
@@ -101,7 +101,7 @@ def weights(f_inner, f_outer, counts, inner, outer):
         g = example_gradients(f, inner, jnp.zeros_like(outer), n).reshape(n, features, CLASSES)
         label.append(np.abs(g).sum(1).argmax(1).astype(np.int32))  # the gradient is x (1 / CLASSES - 1 if its label)
         x.append(np.take_along_axis(g, label[-1][:, None, None], 2)[..., 0] / (1 / CLASSES - 1) / weight)
-    off = jnp.full_like(outer, -100)  # no example counts
+    off = jnp.full_like(outer, -100)  # all examples have weight zero
     reg = float(f_inner(jnp.ones_like(inner), off, start=0, batch_size=counts[0])) / len(inner)
 
     def losses(w, k):
@@ -118,18 +118,18 @@ def weights(f_inner, f_outer, counts, inner, outer):
 
 
 class Solver(BaseSolver):
-    """Hypergradients by conjugate gradients from the lower problem's own last steps."""
+    """Hypergradients by conjugate gradients at the result of the lower problem's last steps."""
     name = "libbetty"
     sampling_strategy = "callback"
     requirements = ["pip::jax"]
     references = ["https://github.com/leopard-ai/betty"]
     parameters = {
-        "iterations": [10],      # of conjugate gradients, for one hypergradient
-        "unroll_steps": [10],    # lower steps to one upper step
-        "lr": [0.1],             # of the lower problem, by plain gradient descent
-        "upper_lr": [0.05],      # of the upper problem, by Adam
+        "iterations": [10],      # of conjugate gradients, per hypergradient
+        "unroll_steps": [10],    # lower steps per upper step
+        "lr": [0.1],             # of the lower problem, with plain gradient descent
+        "upper_lr": [0.05],      # of the upper problem, with Adam
         "batch_size": ["all"],
-        "eval_freq": [10],       # upper steps from one evaluation to the next
+        "eval_freq": [10],       # upper steps between evaluations
         "threads": [0],
     }
 
@@ -142,7 +142,7 @@ class Solver(BaseSolver):
         data, counts = self.data, (n_inner_samples, n_outer_samples)
         start = [np.ascontiguousarray(v, np.float32) for v in (inner_var0, outer_var0)]
         x = [np.ascontiguousarray(part, np.float32) for part in data["x"]]
-        self.held = x, data["label"], start  # libbetty reads these while it lives
+        self.held = x, data["label"], start  # libbetty reads these as long as it lives
         self.lib = library()
         self.task = Task(features=data["features"], classes=data["classes"], counts=counts, outer=len(outer_var0),
                          reg=data["reg"])
