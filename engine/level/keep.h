@@ -1,5 +1,5 @@
-/* engine/level/keep.h: a copy of part of the ledger, to be restored later: what a question moves, what an adaptation
- * changes, the start of an inner loop. */
+/* engine/level/keep.h: a copy of part of the ledger, to be restored later: what a question or an adaptation changes,
+ * or the start of an inner loop. */
 #ifndef BT_KEEP_H
 #define BT_KEEP_H
 
@@ -7,17 +7,17 @@
 
 typedef enum bt_keep_scope {
     BT_KEEP_ALL,      /* everything */
-    BT_KEEP_QUESTION, /* all but what only updates write */
-    BT_KEEP_ADAPT,    /* what steps of one problem on another batch change, except its metrics */
-    BT_KEEP_REPORTS,  /* metrics, and the memory of users */
-    BT_KEEP_LOOP      /* what roll_back takes back, of one problem; the copies are entered in the ledger themselves */
+    BT_KEEP_QUESTION, /* everything except what only updates write */
+    BT_KEEP_ADAPT,    /* what a problem's steps on another batch change, except its metrics */
+    BT_KEEP_REPORTS,  /* metrics, and the users' memory */
+    BT_KEEP_LOOP      /* what roll_back resets in one problem; the copies are in the ledger too */
 } bt_keep_scope;
 
 typedef struct bt_kept bt_kept;
-/* Copies of what is there now; problem: of BT_KEEP_ADAPT and BT_KEEP_LOOP. NULL after an error. */
+/* Copies the present state; problem: for BT_KEEP_ADAPT and BT_KEEP_LOOP. NULL after an error. */
 bt_kept *bt_kept_new(bt_context *context, bt_keep_scope scope, const bt_problem *problem);
-void bt_kept_renew(bt_kept *kept); /* the copies are of now */
-/* Rows that have left the ledger since are skipped, unless there is a new one under the same name. */
+void bt_kept_renew(bt_kept *kept); /* copies the present state again */
+/* Rows that have since left the ledger are skipped, unless a new row has the same name. */
 bt_status bt_kept_restore(const bt_kept *kept);
 void bt_kept_free(bt_kept *kept); /* NULL ok */
 

@@ -1,6 +1,7 @@
-/* engine/level/ledger.h: the list of everything that a run consists of: variables, numbers on the host, the users'
- * memory, streams of batches. Whoever creates such a thing enters it, and removes it before freeing it. Checkpoints,
- * roll_back, bt_adapt, questions, the check and the memory report are loops over this list, and know nothing else. */
+/* engine/level/ledger.h: the list of everything that makes up the state of a run: variables, numbers on the host,
+ * the users' memory, streams of batches. Whoever creates such a thing enters it, and removes it before freeing it.
+ * Checkpoints, roll_back, bt_adapt, questions, the check and the memory report are loops over this list and nothing
+ * else. */
 #ifndef BT_LEDGER_H
 #define BT_LEDGER_H
 
@@ -9,10 +10,10 @@
 
 typedef struct bt_context bt_context; /* context.h */
 
-/* What a row is for: its name, and whether
- *   saved   a checkpoint has it; what is not is set again before each program that reads it
- *   rolls   roll_back takes it back to the start of the inner loop
- *   update  only updates write it, so that a question, which makes none, leaves it as it is */
+/* What rows are for. For each role its name, and whether
+ *   saved   checkpoints contain it; if not, it is set again before each program that reads it
+ *   rolls   roll_back returns it to the start of the inner loop
+ *   update  only updates write it, so questions, which make none, leave it unchanged */
 #define BT_ROLE_LIST(X)                                                                                                \
     X(BT_ROLE_PARAM, "parameters", true, true, true)                                                                   \
     X(BT_ROLE_BUFFER, "buffers", true, true, false)                                                                    \
@@ -50,28 +51,28 @@ typedef enum bt_row_kind {
 } bt_row_kind;
 
 typedef struct bt_ledger_row {
-    const bt_problem *problem; /* whose; NULL: the run's */
+    const bt_problem *problem; /* its owner; NULL: the run */
     bt_role role;
     bt_row_kind kind;
-    const char *name;      /* among the problem's; lives as long as the row */
+    const char *name;      /* unique within the problem; lives as long as the row */
     void *data;            /* bt_var, int64_t, double, bool, bytes, bt_stream */
     size_t size;           /* bytes of what data points to */
-    const bt_block *block; /* of a variable that is a whole block: that block; else NULL */
-    int64_t number;        /* how many were entered before it, ever */
+    const bt_block *block; /* the block, if the variable is a whole block; else NULL */
+    int64_t number;        /* rows ever entered before it */
 } bt_ledger_row;
 
 typedef struct bt_ledger {
     bt_ledger_row *rows; /* in the order in which they were entered */
     int64_t count, capacity;
-    int64_t entered; /* ever */
+    int64_t entered; /* rows ever */
 } bt_ledger;
 
-/* A run variable that is entered at once. NULL after an error: no memory, or a saved one of that name is there. */
+/* Creates a run variable and enters it. NULL after an error: no memory, or a saved one has that name. */
 bt_var *bt_ledger_var(bt_context *context, const bt_problem *problem, bt_role role, bt_category category,
                       const char *name, bt_array shape);
-void bt_ledger_var_free(bt_context *context, bt_var *var); /* taken out, and freed; NULL ok */
+void bt_ledger_var_free(bt_context *context, bt_var *var); /* removes and frees it; NULL ok */
 
-/* What exists already. data NULL: its maker ran out of memory; that error is returned. */
+/* Enters what exists already. data NULL: allocating it failed; that error is returned. */
 bt_status bt_ledger_enter_var(bt_context *context, const bt_problem *problem, bt_role role, bt_var *var);
 bt_status bt_ledger_enter_block(bt_context *context, const bt_problem *problem, bt_role role, const bt_block *block);
 bt_status bt_ledger_enter_number(bt_context *context, const bt_problem *problem, bt_role role, const char *name,
@@ -79,16 +80,16 @@ bt_status bt_ledger_enter_number(bt_context *context, const bt_problem *problem,
 bt_status bt_ledger_enter_bytes(bt_context *context, const bt_problem *problem, const char *name, void *data,
                                 size_t size);
 bt_status bt_ledger_enter_stream(bt_context *context, const bt_problem *problem, bt_stream *stream);
-void bt_ledger_leave(bt_context *context, const void *data); /* NULL, or what is not in it: nothing */
+void bt_ledger_leave(bt_context *context, const void *data); /* removes it; ignores NULL, and what is not in it */
 bool bt_row_is_number(const bt_ledger_row *row);
 
 /* Every run variable of all levels, or of one problem; block: the one whose flat variable it is, or NULL. */
 typedef void bt_visit_var_fn(void *user, const bt_var *var, const bt_block *block);
 void bt_visit_vars(const bt_context *context, const bt_problem *problem, bt_visit_var_fn *visit, void *user);
 
-/* Bytes that are there for the whole run, of one problem or (NULL) of all; returns their sum. */
+/* Bytes that are allocated for the whole run, of one problem or (NULL) of all; returns their sum. */
 size_t bt_persistent_bytes(const bt_context *context, size_t by_category[BT_CATEGORIES], const bt_problem *problem);
-/* Likewise, of what `offload` keeps in host memory, which the former does not count. */
+/* Likewise for what `offload` keeps in host memory, which bt_persistent_bytes does not count. */
 size_t bt_host_bytes(const bt_context *context, size_t by_category[BT_CATEGORIES], const bt_problem *problem);
 
 #endif

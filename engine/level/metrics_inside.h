@@ -4,8 +4,8 @@
 
 #include "engine/level/metrics.h"
 
-/* A variable of its own name among the problem's, "valid.loss.sum"; NULL after an error. */
+/* A variable of the problem with a name of its own, "valid.loss.sum"; NULL after an error. */
 bt_var *bt_metric_part(const bt_metric_row *row, const char *part, bt_array shape);
-void bt_histogram_free(const bt_metric_row *row); /* what a row has of one */
+void bt_histogram_free(const bt_metric_row *row); /* the row's histogram */
 
 #endif

@@ -1,4 +1,4 @@
-/* engine/level/offload.h: what of a level lies in the host's memory, by its key `offload`. */
+/* engine/level/offload.h: which parts of a level are kept in the host's memory: its key `offload`. */
 #ifndef BT_OFFLOAD_H
 #define BT_OFFLOAD_H
 
@@ -12,6 +12,6 @@ typedef enum bt_offload {
     BT_OFFLOAD_TRAJECTORY
 } bt_offload;
 
-bool bt_offloads(const bt_problem *problem, bt_offload what); /* false where there is one memory */
+bool bt_offloads(const bt_problem *problem, bt_offload what); /* false if there is only one memory */
 
 #endif
