@@ -27,23 +27,23 @@ void bt_config_free(bt_config *config);
  * regard to case, wherever they come from. */
 bt_status bt_config_read(bt_config *config, const char *file);
 
-/* key is SECTION.KEY (a group: PROBLEM.GROUP.KEY). value replaces what is there; an empty value removes the setting, so
- * that the default applies again; a value that no INI file can hold is refused. origin is what messages say: "--set
- * classifier.lr". After bt_config_resolve: an error. */
+/* key is SECTION.KEY (a group: PROBLEM.GROUP.KEY). value replaces the present one; an empty value removes the setting,
+ * so that the default applies again; a value that no INI file can hold is refused. Messages name origin: "--set
+ * classifier.lr". An error after bt_config_resolve. */
 bt_status bt_config_set(bt_config *config, const char *key, const char *value, const char *origin);
 
-/* The same for a resolved configuration, for a key whose row says `live`: it has the new value from now on. A key that
- * takes its default from it does not change. Every other key is refused (BT_ERROR_ARGUMENT). */
+/* The same for a resolved configuration: only for keys whose rows say `live`, which have the new value from now on.
+ * Keys that take their defaults from such a key do not change. Any other key is refused (BT_ERROR_ARGUMENT). */
 bt_status bt_config_change(bt_config *config, const char *key, const char *value, const char *origin);
 
-/* What paths in the configuration are relative to: engine.folder, or the folder of the INI file, or ".". And the name
- * of that file without .ini. */
+/* The folder that paths in the configuration are relative to: engine.folder, or the folder of the INI file, or "."; and
+ * the name of that file without .ini. */
 const char *bt_config_folder(const bt_config *config);
 const char *bt_config_stem(const bt_config *config);
 
-/* What `type` and `optimizer` can name; the optimisers of the library are there from the start. Hyperparameters become
- * keys, a method's as NAME_hyper ("iterations" takes whole numbers). Records must outlive the configuration; a name
- * given to two is an error. */
+/* Add what `type` and `optimizer` can name; the library's optimisers are there from the start. Hyperparameters become
+ * keys, a method's as NAME_hyper ("iterations" takes whole numbers). Records must outlive the configuration; their
+ * names must differ. */
 bt_status bt_config_add_method(bt_config *config, const bt_method_def *method);
 bt_status bt_config_add_optimizer(bt_config *config, const bt_optimizer_def *optimizer);
 const bt_method_def *bt_config_method(const bt_config *config, int index); /* NULL after the last */
@@ -60,16 +60,16 @@ typedef struct bt_dependency {
     bt_direction direction;
     const char *from, *to;
     const char *origin; /* "reweight.ini:7" */
-    bt_edge edge;       /* that, by the places of the problems, in the order in which they were added */
+    bt_edge edge;       /* the same, by the places of the problems in the order in which they were added */
 } bt_dependency;
 const bt_dependency *bt_config_dependencies(const bt_config *config, int *count);
-bt_status bt_config_hierarchy(const bt_config *config, bt_hierarchy *hierarchy); /* of the dependencies in force */
+bt_status bt_config_hierarchy(const bt_config *config, bt_hierarchy *hierarchy); /* from the dependencies in force */
 
-/* The value of scheduler_t_max if it is not set, in a run of so many leaf steps. */
+/* The value of scheduler_t_max if it is not set, for a run of `leaf_steps` leaf steps. */
 bt_status bt_config_whole_cosine(const bt_config *config, int place, int64_t leaf_steps, int64_t *t_max);
 
-/* Replaces the dependencies by others: the lines are checked as in a file, and the configuration does not change. The
- * list belongs to the caller until it is swapped with the one in force; only then does it apply. */
+/* Replacing the dependencies: parsing checks the lines as in a file, and does not change the configuration. The list
+ * belongs to the caller until it is swapped with the one in force; only then does it take effect. */
 typedef struct bt_edges {
     bt_dependency *list; /* for bt_free */
     int64_t count, room;
@@ -79,7 +79,7 @@ bt_status bt_config_parse_edges(bt_config *config, const char *u2l, const char *
 void bt_config_swap_edges(bt_config *config, bt_edges *edges);
 void bt_config_print_edges(const bt_config *config, bt_direction direction, bt_text *text); /* "a > b, b > c" */
 
-/* A problem's own keys. The same key may be asked for again, with the same default and range. On failure *result is the
+/* A problem's own keys. A key may be requested again, with the same default and range. On failure *result is the
  * default. */
 bt_status bt_config_option_bool(bt_config *config, const char *section, const char *key, bool value, bool *result);
 bt_status bt_config_option_int(bt_config *config, const char *section, const char *key, int64_t value, int64_t low,
@@ -91,15 +91,15 @@ bt_status bt_config_option_text(bt_config *config, const char *section, const ch
 
 bt_status bt_config_finish(bt_config *config);
 
-/* Where a value stands: "reweight.ini:14", "--set classifier.lr"; NULL if it is the default. */
+/* Where a value was set: "reweight.ini:14", "--set classifier.lr"; NULL if it is the default. */
 const char *bt_config_origin(const bt_config *config, const char *section, const char *key);
 
 /* The beginning of a message about a setting: "reweight.ini:14: [classifier] lr", "--set classifier.lr"; if it is not
  * set, "[classifier] lr". */
 const char *bt_config_place(const bt_config *config, const char *section, const char *key);
 
-/* A setting that somebody has written and that differs from the default: "reweight.ini:14: [classifier] lr = 0.1";
- * NULL: there is none. The second is for hyperparameters of a method or an optimiser. */
+/* A setting that is written somewhere and differs from the default: "reweight.ini:14: [classifier] lr = 0.1"; NULL:
+ * there is none. The second is for hyperparameters of a method or an optimiser. */
 const char *bt_config_departs(bt_config *config, const char *section, const bt_key *key);
 const char *bt_config_hyper_departs(bt_config *config, const char *section, const bt_key *key, double usual);
 
@@ -107,22 +107,23 @@ const char *bt_config_hyper_departs(bt_config *config, const char *section, cons
 typedef void bt_config_visit_fn(void *user, const char *section, const char *key, bt_key_kind kind, const char *value);
 bt_status bt_config_visit(const bt_config *config, bt_config_visit_fn *visit, void *user);
 
-/* The resolved configuration as an INI file that reads back to the same from any folder. */
+/* The resolved configuration as an INI file that gives the same settings when read from any folder. */
 bt_status bt_config_print(const bt_config *config, FILE *file);
 
 /* Every key with type, range, default and help, those of the known methods and optimisers included. */
 typedef enum bt_document {
     BT_DOCUMENT_TEXT,
     BT_DOCUMENT_MARKDOWN,
-    BT_DOCUMENT_MAN, /* a page of the manual, in roff */
-    BT_DOCUMENT_LIST /* for programs, a line each: SECTION.KEY, what it takes, its words by blanks, help; by tabs */
+    BT_DOCUMENT_MAN, /* a manual page, in roff */
+    BT_DOCUMENT_LIST /* for programs, a line per key, by tabs: SECTION.KEY, type, its words with blanks, help */
 } bt_document;
 bt_status bt_config_document(const bt_config *config, bt_document form, FILE *file);
-void bt_config_write_words(const char *words, FILE *file); /* "min | max", by blanks, as a list for programs has them */
+void bt_config_write_words(const char *words, FILE *file); /* "min | max" as words with blanks, for BT_DOCUMENT_LIST */
 
 /* The key of a hyperparameter; its default is hypers[hyper].value. */
 bt_key bt_config_optimizer_key(const bt_optimizer_def *optimizer, int hyper);
-/* name: a buffer of BT_METHOD_KEY for NAME_hyper. The one that counts steps takes whole numbers, whatever its kind. */
+/* name: a buffer of BT_METHOD_KEY characters for NAME_hyper. The key that counts steps takes whole numbers, whatever
+ * its kind. */
 enum { BT_METHOD_KEY = 128 };
 bt_key bt_config_method_key(const bt_method_def *method, int hyper, char *name);
 

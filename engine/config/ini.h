@@ -1,6 +1,6 @@
-/* engine/config/ini.h: INI files. iniparser reads them: what it returns for a key is the key's value. A scan of the
- * same text (ini_scan.c) finds what iniparser does not keep or report: the line of each key, its name as written,
- * duplicates, and what is wrong with a line. If the two read different things, the file is refused. */
+/* engine/config/ini.h: INI files. iniparser reads them: the value of a key is what it returns. A scan of the same text
+ * (ini_scan.c) finds what iniparser does not keep or report: the line of each key, its name as written, duplicates, and
+ * what is wrong with a line. If the two disagree, the file is refused. */
 #ifndef BT_INI_H
 #define BT_INI_H
 
@@ -9,22 +9,23 @@
 /* Called for each section's header (key and value NULL) and each key = value, in order. Names are as written. */
 typedef bt_status bt_ini_fn(void *user, const char *section, const char *key, const char *value, int64_t line);
 
-/* Comments begin with ; or # at the start of a line or after a blank. A value in quotes, " or ', keeps both characters
- * and outer blanks; its own quotes end it. A section, or a key of a section, must not occur twice. The first mistake
- * gives the message, "FILE:LINE: what"; then fn is not called. While iniparser reads, its message callback, of which a
- * process has only one, is ours; afterwards it is iniparser's own. */
+/* Comments begin with ; or # at the start of a line or after a blank. A value in quotes (" or ') keeps both characters
+ * and outer blanks; the same quote ends it. A section, or a key within a section, must not occur twice. The first
+ * mistake gives the message, "FILE:LINE: what"; then fn is not called. iniparser's message callback, which is global to
+ * the process, is ours while it reads, and its own again afterwards. */
 bt_status bt_ini_read(const char *file, bt_ini_fn *fn, void *user);
 
-/* Adds `value` as bt_ini_read reads it back, in quotes where they are needed; false: it cannot be written. */
+/* Adds `value` so that bt_ini_read reads it back, in quotes if necessary; false: it cannot be written. */
 bool bt_ini_print_value(const char *value, bt_text *text);
 
 /* Refuses (BT_ERROR_CONFIG) a value that no line `key = value` can hold; `where` begins the message. */
 bt_status bt_ini_check_value(const char *where, const char *key, const char *value);
 
-/* Letters, digits, _ and -; `dot`: or one dot in between, as in a group's section. */
+/* Whether the name consists of letters, digits, _ and -; `dot`: it may also have one dot inside, as in a group's
+ * section. */
 bool bt_ini_name(const char *name, bool dot);
 
-/* Is it the same name? As for iniparser, upper and lower case do not matter. */
+/* Whether the names are the same. As in iniparser, upper and lower case do not matter. */
 bool bt_ini_same(const char *name, const char *other);
 
 #endif

@@ -4,7 +4,7 @@
 
 #include "engine/config/ini.h"
 
-/* Characters of a line that iniparser 4.1 takes; it has room for 1,024 with two ends. */
+/* The longest line that iniparser 4.1 takes; its buffer has 1,024 characters, including two at the end. */
 enum { BT_INI_LINE = 1022 };
 
 typedef struct bt_ini_entry {
@@ -18,8 +18,8 @@ typedef struct bt_ini_entries {
     int64_t count, room;
 } bt_ini_entries;
 
-/* Cuts `text` up. BT_ERROR_CONFIG for the first line that is neither header, key = value, comment nor empty, or that
- * iniparser cannot take. `file` is for messages. */
+/* Splits `text` in place. BT_ERROR_CONFIG for the first line that is neither a header, key = value, a comment nor
+ * empty, or that iniparser cannot take. `file` is for messages. */
 bt_status bt_ini_scan(const char *file, char *text, bt_ini_entries *entries);
 
 #endif

@@ -1,5 +1,5 @@
-/* engine/config/settings.h: the plain structs that a configuration is resolved into. A new key is a field here and a
- * row of the table in keys.c. */
+/* engine/config/settings.h: the plain structs that a configuration is resolved into. A new key needs a field here and a
+ * row in keys.c. */
 #ifndef BT_SETTINGS_H
 #define BT_SETTINGS_H
 
@@ -17,7 +17,7 @@ typedef enum bt_executor { BT_EXECUTOR_AUTO, BT_EXECUTOR_LOCKSTEP, BT_EXECUTOR_P
 typedef enum bt_stop_mode { BT_STOP_MIN, BT_STOP_MAX } bt_stop_mode;
 typedef enum bt_products { BT_PRODUCTS_AUTO, BT_PRODUCTS_FP32, BT_PRODUCTS_AS_LEVEL, BT_PRODUCTS_FP16 } bt_products;
 typedef enum bt_precision { BT_IN_FP32, BT_IN_TF32, BT_IN_FP64, BT_IN_BF16, BT_IN_FP16, BT_IN_BF16_TRUE } bt_precision;
-/* In the order of the words of the key; the last two are other names of zero1 and zero3. */
+/* In the order of the key's words; the last two are other names for zero1 and zero3. */
 typedef enum bt_strategy_words {
     BT_STRATEGY_DEFAULT,
     BT_STRATEGY_DISTRIBUTED,
@@ -37,8 +37,8 @@ typedef struct bt_int_list { /* "3000, 4500" */
 /* [engine] */
 typedef struct bt_engine_settings {
     const char *problems;    /* built-in names and .c paths, by commas; NULL: none (problems come from bt_engine_use) */
-    const char *folder;      /* what relative paths are relative to; NULL: none, because it has been removed */
-    const char *folder_here; /* NULL, once it has been used */
+    const char *folder;      /* what paths are relative to; NULL: none, because it has been removed */
+    const char *folder_here; /* NULL once it has been used */
     const char *levels;      /* names of problems, by commas; NULL: all */
     int64_t train_iters, valid_step; /* valid_step 0: no validation */
     bool roll_back;
@@ -48,10 +48,10 @@ typedef struct bt_engine_settings {
     const char *early_stopping_metric; /* METRIC, or PROBLEM.METRIC */
     int64_t seed;
     bt_device_choice device;
-    int64_t threads;       /* 0: as many as there is work for, and cores */
+    int64_t threads;       /* 0: as many as there are cores, and work for */
     int precision;         /* bt_precision */
     int64_t memory_budget; /* bytes; 0: none */
-    bool reassociate;      /* chains of matrix products in the cheapest order */
+    bool reassociate;      /* computes chains of matrix products in the cheapest order */
     int64_t log_step;      /* leaf steps between two lines of training metrics; 0: none */
     const char *output;    /* folder; NULL: runs/STEM-N */
     int64_t checkpoint_step, checkpoint_keep;
@@ -62,7 +62,7 @@ typedef struct bt_engine_settings {
     int strategy;  /* bt_strategy_words */
     int64_t zero_unit;
     bool distributed;
-    int64_t bucket;        /* bytes of sums over the ranks that are joined; 0: each by itself */
+    int64_t bucket;        /* bytes of sums over the ranks that are combined; 0: each separately */
     int overlap;           /* bt_overlap */
     int64_t offload_ahead; /* steps */
     int64_t offload_unit;  /* bytes */
@@ -75,7 +75,7 @@ typedef struct bt_group_settings {
     const char *name;   /* "biases" */
     const char *params; /* patterns, by commas, for bt_pattern_match */
     bool frozen;
-    double hypers[BT_MAX_ITEMS]; /* as in optimizer->hypers; what the group does not set is as in the problem */
+    double hypers[BT_MAX_ITEMS]; /* as in optimizer->hypers; what the group does not set is as for the problem */
     unsigned own;                /* bit i: the group sets hypers[i] */
 } bt_group_settings;
 
@@ -106,7 +106,7 @@ typedef struct bt_problem_settings {
     int64_t chunks;        /* 0: auto */
     int64_t memory_budget; /* bytes; 0: none */
     int precision;         /* bt_precision */
-    bool fp16;             /* another word for it */
+    bool fp16;             /* Betty's name for precision = fp16 */
     double initial_dynamic_scale, scale_factor;
     int64_t scale_interval;
     int64_t batch_norm_groups;
@@ -138,7 +138,7 @@ typedef struct bt_dependency_settings {
     const char *u2l, *l2u; /* "reweight > classifier"; NULL: none */
 } bt_dependency_settings;
 
-bt_dtype bt_precision_dtype(int precision); /* of parameters, gradients, optimiser state, floating data */
-bt_dtype bt_precision_low(int precision);   /* what products are computed in; BT_F32: in what they are given */
+bt_dtype bt_precision_dtype(int precision); /* of parameters, gradients, optimiser state and floating data */
+bt_dtype bt_precision_low(int precision);   /* of products; BT_F32: as their inputs */
 
 #endif
