@@ -115,7 +115,7 @@ typedef enum bt_document {
     BT_DOCUMENT_TEXT,
     BT_DOCUMENT_MARKDOWN,
     BT_DOCUMENT_MAN, /* a manual page, in roff */
-    BT_DOCUMENT_LIST /* for programs, a line per key, by tabs: SECTION.KEY, type, its words with blanks, help */
+    BT_DOCUMENT_LIST /* for programs, a line per key, by tabs: SECTION.KEY, values, words with blanks, help */
 } bt_document;
 bt_status bt_config_document(const bt_config *config, bt_document form, FILE *file);
 void bt_config_write_words(const char *words, FILE *file); /* "min | max" as words with blanks, for BT_DOCUMENT_LIST */

@@ -1,5 +1,5 @@
 /* engine/find_lr/find_lr.h: betty-run --find-lr: the range test of Smith (2017, arXiv:1506.01186): the learning rate of
- * one level rises from step to step, the loss is smoothed, and the rate at which that falls fastest is suggested.
+ * one level rises from step to step, the loss is smoothed, and the rate at which it falls fastest is suggested.
  *
  *   sweep.c   the steps, each with its rate
  *   curve.c   smoothing, when to stop, what to suggest: numbers alone
@@ -18,8 +18,7 @@ typedef struct bt_find_lr {
     FILE *progress; /* NULL: nowhere */
 } bt_find_lr;
 
-/* Of an engine that is configured and not set up, which no run can follow. That nothing can be suggested is no failure.
- */
+/* For an engine that is configured but not set up; no run can follow. It is no failure if nothing can be suggested. */
 bt_status bt_engine_find_lr(bt_engine *engine, const bt_find_lr *how);
 
 #endif

@@ -1,4 +1,4 @@
-/* engine/find_lr/find_lr_inside.h: what the files of this room share. */
+/* engine/find_lr/find_lr_inside.h: shared by the files of this room. */
 #ifndef BT_FIND_LR_INSIDE_H
 #define BT_FIND_LR_INSIDE_H
 
@@ -15,8 +15,8 @@ typedef struct bt_lr_point {
 
 typedef enum bt_lr_end {
     BT_LR_ALL,     /* all steps were made */
-    BT_LR_ROSE,    /* the smoothed loss has left its minimum behind */
-    BT_LR_INFINITE /* the loss is not a number, or infinite: that step is no point */
+    BT_LR_ROSE,    /* the smoothed loss has risen well above its minimum */
+    BT_LR_INFINITE /* the loss is NaN or infinite: the step gives no point */
 } bt_lr_end;
 
 typedef struct bt_lr_curve {
@@ -24,7 +24,7 @@ typedef struct bt_lr_curve {
     int64_t steps;
     bt_lr_point *points; /* room for `steps` */
     int64_t count;
-    double mean; /* of the losses, by exponential weights that do not sum to 1 yet */
+    double mean; /* of the losses, with exponential weights that do not sum to 1 yet */
     double least;
     bt_lr_end end;
 } bt_lr_curve;
@@ -33,9 +33,9 @@ typedef struct bt_lr_curve {
 bt_status bt_lr_open(bt_lr_curve *curve, const char *text);
 void bt_lr_close(bt_lr_curve *curve);
 double bt_lr_rate(const bt_lr_curve *curve, int64_t step);
-bool bt_lr_add(bt_lr_curve *curve, double loss); /* of the next step; false: no further one is worth it */
-double bt_lr_limit(const bt_lr_curve *curve);    /* what the smoothed loss must not exceed */
-/* The point where the smoothed loss falls fastest over the logarithm of the rate, without the edges of the range.
+bool bt_lr_add(bt_lr_curve *curve, double loss); /* the loss of the next step; false: stop here */
+double bt_lr_limit(const bt_lr_curve *curve);    /* the limit of the smoothed loss */
+/* The point at which the smoothed loss falls fastest with the logarithm of the rate, excluding the edges of the range.
  * NULL: it falls nowhere. */
 const bt_lr_point *bt_lr_suggest(const bt_lr_curve *curve);
 

@@ -1,5 +1,5 @@
 /* engine/grid/grid.h: several runs in one command: every combination of values, with every seed. Each is an ordinary
- * run in a folder of its own below the grid's, and a process of its own.
+ * run, with its own process and its own folder inside the grid's.
  *
  *   asked.c       which: "0.1|0.01", "1..5"; what is asked for beside what a folder has
  *   runs.c        each run: its name, its settings, a fingerprint of all that it depends on
@@ -18,16 +18,17 @@
 
 enum { BT_GRID_MOST = 1000 }; /* runs */
 
-/* ---- asked.c: what is asked for: {"settings": {KEY: VALUE}, "vary": {KEY: [VALUE, ...]}, "seeds": [N, ...]} ---- */
+/* ---- asked.c: what the user asks for: {"settings": {KEY: VALUE}, "vary": {KEY: [VALUE, ...]}, "seeds": [N, ...]}
+ * ---- */
 
-json_t *bt_grid_asked(void); /* nothing; NULL: out of memory */
+json_t *bt_grid_asked(void); /* empty; NULL: out of memory */
 
-/* The values of a text separated by |, where \| is an ordinary |; where: the beginning of messages. One value is a
- * list, too. */
+/* The values in a text, separated by |; \| is an ordinary |. One value also gives a list. where: the beginning of
+ * messages. */
 bt_status bt_grid_values(const char *where, const char *text, json_t **values);
 bt_status bt_grid_ask_seeds(json_t *asked, const char *text);               /* "1..5", "1,2,7..9" */
-bt_status bt_grid_ask(json_t *asked, const char *key, const char *value);   /* of all runs */
-bt_status bt_grid_ask_each(json_t *asked, const char *key, json_t *values); /* takes values over */
+bt_status bt_grid_ask(json_t *asked, const char *key, const char *value);   /* for all runs */
+bt_status bt_grid_ask_each(json_t *asked, const char *key, json_t *values); /* takes over values */
 bool bt_grid_asks_several(const json_t *asked);
 
 /* ---- grid.c ---- */
@@ -36,7 +37,7 @@ typedef struct bt_grid {
     const json_t *asked;
     const char *file; /* the INI file; NULL: none, or that of the folder that is resumed */
     bt_status (*load)(void *user,
-                      bt_engine *engine); /* gives an engine its problems, in children; NULL: the file does */
+                      bt_engine *engine); /* gives an engine its problems, in a child; NULL: the file does */
     void *user;
     const char *resume; /* the folder of a grid to resume or to add runs to; NULL: a new one */
     int64_t jobs;       /* runs at once; 0: as many as there are cores for */
@@ -44,13 +45,11 @@ typedef struct bt_grid {
     bool json;          /* print grid.json instead of the table */
     FILE *out;
     FILE *progress;                    /* NULL: nowhere */
-    const volatile sig_atomic_t *stop; /* not 0: children finish their steps, and the results so far are reported; or
-                                        * NULL */
+    const volatile sig_atomic_t *stop; /* not 0: children finish their steps, and their results are reported; or NULL */
 } bt_grid;
 
-/* If a run fails, that is reported and the others continue: BT_ERROR_NUMERIC at the end. But if the first run cannot
- * even be set up, its error is that of the whole. BT_ERROR_INTERRUPTED: stopped. The calling process must have no
- * threads. */
+/* A run that fails is reported, and the others continue: BT_ERROR_NUMERIC at the end. But if the first run cannot even
+ * be set up, its error is returned. BT_ERROR_INTERRUPTED: stopped. The calling process must have no threads. */
 bt_status bt_grid_run(const bt_grid *grid);
 
 #endif

@@ -5,16 +5,16 @@
 #include "engine/output/log.h"
 #include "io/json.h"
 
-/* Its text as folder/name, by bt_output_write. */
+/* Writes its text to folder/name with bt_output_write. */
 bt_status bt_json_write(const char *folder, const char *name, const json_t *value, size_t flags);
-bt_status bt_json_print(const json_t *value, FILE *file); /* indented; whether the file took it, its owner asks */
+bt_status bt_json_print(const json_t *value, FILE *file); /* indented; the owner of the file checks for write errors */
 
-json_t *bt_json_number(double value); /* null where it is not finite, for JSON has no such numbers */
-/* What an object has under the key: "" and NaN where there is no such thing. */
+json_t *bt_json_number(double value); /* null if it is not finite: JSON has no such numbers */
+/* The object's value for the key; "" and NaN if there is none. */
 const char *bt_json_read_text(const json_t *object, const char *key);
 double bt_json_read_number(const json_t *object, const char *key);
 
-/* Adds NAME and, of a mean, NAME.interval. false: out of memory. */
+/* Adds NAME and, for a mean, NAME.interval. false: out of memory. */
 bool bt_json_metrics(json_t *object, const bt_metric_value *metrics, int count);
 
 #endif

@@ -1,4 +1,4 @@
-/* engine/output/sinks_inside.h: what the sinks share: a file that grows by whole pieces. */
+/* engine/output/sinks_inside.h: shared by the sinks: a file that grows by whole pieces. */
 #ifndef BT_SINKS_INSIDE_H
 #define BT_SINKS_INSIDE_H
 
@@ -8,11 +8,12 @@
 /* ---- append.c ---- */
 
 typedef struct bt_append bt_append;
-/* length: bytes of the file to keep, at most, after which it continues; -1: it begins again. NULL on failure. */
+/* length: at most so many bytes of the file are kept, and it continues after them; -1: it starts again. NULL on
+ * failure. */
 bt_append *bt_append_open(const char *folder, const char *name, int64_t length);
-/* Writes all of it, flushed, or nothing of it if a disk is full. */
+/* Writes and flushes all of the data, or nothing if the disk is full. */
 bt_status bt_append_put(bt_append *append, const void *data, size_t size);
-bt_status bt_append_sync(bt_append *append, int64_t *length); /* everything is on the disk; returns the length */
+bt_status bt_append_sync(bt_append *append, int64_t *length); /* flushes all to disk; *length: of the file */
 bt_status bt_append_close(bt_append *append);                 /* NULL ok */
 int64_t bt_append_size(const char *folder, const char *name); /* bytes of such a file; -1: there is none */
 
@@ -27,9 +28,9 @@ typedef struct bt_sink {
 
 struct bt_sink_def {
     const char *length_key;
-    const char *file; /* its name; NULL: there are several, and `size` and `remove` know them */
+    const char *file; /* its name; NULL: there are several, which `size` and `remove` find */
     bt_status (*open)(bt_sink *sink, const char *folder, int64_t length, int64_t step);
-    void (*put)(bt_text *out, const bt_log_line *line); /* a line as it is written; out->failed: no memory */
+    void (*put)(bt_text *out, const bt_log_line *line); /* a line in the sink's format; out->failed: no memory */
     int64_t (*size)(const char *folder);
     void (*remove)(const char *folder);
 };
@@ -37,8 +38,8 @@ extern const bt_sink_def bt_sink_jsonl, bt_sink_csv, bt_sink_events;
 
 /* ---- table.c ---- */
 
-void bt_csv_text(bt_text *line, const char *text); /* quoted where it has to be: RFC 4180 */
-void bt_csv_number(bt_text *line, double value);   /* so that it reads back as it was */
+void bt_csv_text(bt_text *line, const char *text); /* quoted if necessary: RFC 4180 */
+void bt_csv_number(bt_text *line, double value);   /* so that it reads back exactly */
 
 /* ---- crc.c ---- */
 

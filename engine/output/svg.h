@@ -4,25 +4,25 @@
 
 #include "base/base.h"
 
-/* Text as an XML or HTML file needs it, in an element or between double quotes; cut after so many characters. */
+/* Escapes text for XML or HTML, in an element or between double quotes; cut after `most` characters. */
 void bt_svg_words(bt_text *text, const char *words, int most);
 
 /* ---- svg_bars.c: bars, one below the other, and marks beside them ---- */
 
 typedef struct bt_svg_bar {
     const char *name;
-    const double *parts;     /* lengths, one for each of the chart's parts; NULL: there is no bar */
-    bool hollow;             /* the mark is a ring, no disc */
+    const double *parts;     /* lengths, one for each part of the chart; NULL: there is no bar */
+    bool hollow;             /* the mark is a ring, not a disc */
     double mark, low, high;  /* NaN: there is no mark */
-    const char *end, *label; /* text behind the bar and the mark; NULL: none */
-    const char *note;        /* in the place of the bar; NULL: none */
+    const char *end, *label; /* text after the bar and after the mark; NULL: none */
+    const char *note;        /* in place of the bar; NULL: none */
 } bt_svg_bar;
 
 typedef struct bt_svg_chart {
     const char *title, *bar_title, *mark_title; /* mark_title NULL: there are no marks */
     const char *const *parts;                   /* names, for the legend */
     int part_count;
-    const bt_svg_bar *bars; /* the first is what the others are compared with */
+    const bt_svg_bar *bars; /* the others are compared with the first */
     int64_t bar_count;
     void (*tick)(double value, char text[32]); /* of the bars' axis */
     double unit;                               /* ticks are round multiples of it */
@@ -44,9 +44,9 @@ typedef struct bt_svg_spreads {
     const char *const *quantities;
     int64_t quantity_count;
     const char *const *rows;
-    const char *const *notes; /* of each row: what stands in the place of its dots; NULL: nothing */
+    const char *const *notes; /* by row: text in place of its dots; NULL: none */
     int64_t row_count;
-    const bt_svg_spread *spreads; /* row by row, of each quantity */
+    const bt_svg_spread *spreads; /* row by row, one for each quantity */
 } bt_svg_spreads;
 
 /* Likewise. */
@@ -55,15 +55,15 @@ void bt_svg_spreads_add(const bt_svg_spreads *spreads, bt_text *text);
 /* ---- svg_lines.c: lines through points, each with its name beside its first point ---- */
 
 typedef struct bt_svg_point {
-    double x, y;      /* not negative, but where the axes are fitted */
-    const char *note; /* shows where the pointer rests */
+    double x, y;      /* not negative, unless the axes are fitted */
+    const char *note; /* appears when the pointer rests there */
 } bt_svg_point;
 
 typedef struct bt_svg_line {
     const char *name;
     const bt_svg_point *points;
     int64_t count;
-    bool heavy; /* drawn so that it stands out */
+    bool heavy; /* drawn to stand out */
 } bt_svg_line;
 
 typedef struct bt_svg_lines {
@@ -86,8 +86,8 @@ typedef struct bt_svg_at {
 } bt_svg_at;
 
 typedef struct bt_svg_curve {
-    const char *label; /* a letter or two; "": none is needed */
-    const char *note;  /* behind its last value; "": nothing */
+    const char *label; /* a letter or two; "": none needed */
+    const char *note;  /* after its last value; "": none */
     const bt_svg_at *points;
     int64_t count;
     int colour; /* its class, modulo BT_SVG_COLOURS, and its dashes */
@@ -102,11 +102,11 @@ typedef struct bt_svg_curves {
 
 enum { BT_SVG_COLOURS = 8, BT_SVG_LABELS = 9 }; /* classes c0 .. c7; more curves have no labels beside them */
 
-/* What a line has as its stroke-dasharray; "": it is whole. */
+/* The stroke-dasharray of a line; "": it is solid. */
 const char *bt_svg_dashes(int colour);
 
-/* Adds an <svg> element of 380 by 230 units with the classes grid, tick, axis, band, line, dot and last. Its vertical
- * axis is logarithmic where all values are positive and span two orders of magnitude: true. */
+/* Adds an <svg> element of 380 by 230 units with the classes grid, tick, axis, band, line, dot and last. If all values
+ * are positive and span two orders of magnitude, the vertical axis is logarithmic: true. */
 bool bt_svg_curves_add(const bt_svg_curves *curves, bt_text *text);
 
 #endif

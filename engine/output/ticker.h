@@ -1,5 +1,5 @@
-/* engine/output/ticker.h: the last line of a terminal, which is rewritten during the run, and lines that stay above it.
- * A pipe gets only these lines. */
+/* engine/output/ticker.h: the last line of a terminal, rewritten during the run, and lines that stay above it. A pipe
+ * gets only the lines that stay. */
 #ifndef BT_TICKER_H
 #define BT_TICKER_H
 

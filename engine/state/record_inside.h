@@ -1,12 +1,12 @@
 /* engine/state/record_inside.h: shared by record_write.c, record_check.c and record_restore.c.
  *
  *   {"numbers": {"step": 12, "best": "0.25", ...},                    of the run
- *    "problems": [{"name": ..., "numbers": {"steps": 12, ...},        by the ledger, as those above
+ *    "problems": [{"name": ..., "numbers": {"steps": 12, ...},        from the ledger, like those above
  *                  "streams": {"batches": {"position": 24, "kept": 2, "hash": ...}},
  *                  "batches_per_epoch": ..., "data": {...}, "graphs": [...], "spacing": 2}, ...],
  *    "metrics": [{"problem": ..., "name": ..., "valid": false}, ...], in the order in which they are reported
  *    "config": {...}, "dependencies": {...}, "backend": ..., "metrics_length": ...}
- *    and, of other logs, "csv_length", "events_length"
+ *    and, for other logs, "csv_length", "events_length"
  *
  * Reals are strings, because they need not be finite, and they read back to the same bits. */
 #ifndef BT_RECORD_INSIDE_H
