@@ -19,7 +19,7 @@ extern "C" {
  *
  * Images have the fields image [h, w, channels] in 0..1 and label; those of CIFAR-100 also have coarse. A folder of
  * images contains files SPLIT/CLASS/FILE, .jpg, .png, .pgm or .ppm, all of one size. The classes of train, sorted by
- * name, become 0, 1, ... Channels of 16 bits are rounded to 8, and transparency is left out.
+ * name, become 0, 1, ... Channels of 16 bits are rounded to 8, and transparency is ignored.
  *
  * A folder of arrays, FIELD.npy or SPLIT/FIELD.npy, has a field for each of them. Its numbers stay in the files, which
  * must not change while they are used.
@@ -36,11 +36,11 @@ bt_dataset *bt_dataset_open(const char *name, const char *split);
 
 /* Opens a folder of images of different sizes and makes each of them a square. An image is resized so that its shorter
  * side has `resize` pixels; the longer side keeps the shape, rounded down. Then it is cut to the `crop` x `crop` pixels
- * in its middle. Resizing is bilinear with antialiasing and gives the bytes that Pillow gives. resize 0: only cut. crop
- * 0: as `resize`. Both 0: images stay as they are. Other data sets fail if a size is given. */
+ * in its middle. Resizing is bilinear with antialiasing and gives the same bytes as Pillow. resize 0: only cut. crop 0:
+ * as `resize`. Both 0: images stay as they are. Other data sets fail if a size is given. */
 typedef struct bt_image_options {
     int64_t resize, crop; /* up to 65536; crop is at most resize */
-    bool colour;          /* all have three channels; false: as many as the first one, and others must not have more */
+    bool colour;          /* all have three channels; false: as many as the first one, and no other may have more */
 } bt_image_options;
 bt_dataset *bt_dataset_images(const char *name, const char *split, const bt_image_options *options);
 
@@ -78,14 +78,14 @@ bt_dataset *bt_dataset_flip(bt_dataset *data, uint64_t seed);
 bt_dataset *bt_dataset_normalize(bt_dataset *data, bt_array mean, bt_array deviation);
 bt_dataset *bt_dataset_cutout(bt_dataset *data, int64_t size, uint64_t seed);
 
-/* For training at random sizes; done before all other changes. A part of the image is resized to the whole, bilinear.
- * The part lies anywhere in the image, has between `least` and 1 of its area, and sides from 3:4 to 4:3 (Szegedy et
- * al., "Going deeper with convolutions", CVPR 2015). Cannot be used together with bt_dataset_crop. */
+/* For training at random sizes; done before all other changes. A random part of the image is resized to the size of the
+ * image, bilinearly. The part has between `least` and 1 of the area, and sides from 3:4 to 4:3 (Szegedy et al., "Going
+ * deeper with convolutions", CVPR 2015). Cannot be used together with bt_dataset_crop. */
 bt_dataset *bt_dataset_random_resized_crop(bt_dataset *data, double least, uint64_t seed);
 
-/* Mixes images: share * image + (1-share) * the image of another example, which is changed at random on its own. share
- * is drawn from Beta(alpha, alpha). The batch also has `other_label`, the label of the other example, and `share`, [n].
- * In validation, other_label is label and share is 1. The loss is
+/* Mixes images: share * image + (1-share) * the image of another example, which has its own random changes. share is
+ * drawn from Beta(alpha, alpha). The batch also has `other_label`, the label of the other example, and `share`, [n]. In
+ * validation, other_label is label and share is 1. The loss is
  * share * cross_entropy(logits, label) + (1-share) * cross_entropy(logits, other_label). */
 bt_dataset *bt_dataset_mixup(bt_dataset *data, double alpha, uint64_t seed);
 

@@ -37,7 +37,7 @@ typedef enum bt_line {
     BT_LINE_VALIDATION, /* the metrics of a validation, and the last metrics of a run */
 } bt_line;
 typedef void bt_log_fn(void *user, bt_line kind, const char *text);
-/* Sends each line to fn from now on, in place of the function set before; NULL: to none. The library itself prints
+/* From now on sends each line to fn instead of the function set before; NULL: to none. The library itself prints
  * nothing. Warnings and notes that no function has received are kept, and are delivered during this call. */
 bt_status bt_engine_log(bt_engine *engine, bt_log_fn *fn, void *user);
 
@@ -91,7 +91,7 @@ const char *bt_engine_name(bt_engine *engine, int64_t index, bt_array *shape);
 /* betty-run --check-hypergradient: moves the upper parameters, trains the levels below again, and compares the measured
  * change with the hypergradient. level: an upper problem; NULL: all of them. samples: the number of coordinates to try;
  * 0: chosen automatically. The engine is left as it was. Returns NULL on an error; a hypergradient that disagrees is
- * not an error. The caller frees the result, with all its text, by bt_check_result_free. */
+ * not an error. The caller frees the result, including all its text, with bt_check_result_free. */
 typedef enum bt_verdict {
     BT_AGREES,        /* in direction and in length */
     BT_APPROXIMATION, /* the exact parts agree; the text says what the method leaves out */
@@ -122,8 +122,8 @@ typedef struct bt_check_result {
 bt_check_result *bt_engine_check(bt_engine *engine, const char *level, int64_t samples);
 void bt_check_result_free(bt_check_result *result); /* may be NULL */
 
-/* betty-run --plan, in bytes: the memory kept for the whole run, and for each phase the memory in use when it needs
- * most. Returns NULL on an error. The caller frees the table, with all its text, by bt_memory_table_free. */
+/* betty-run --plan, in bytes: the memory kept for the whole run, and for each phase the memory in use at its peak.
+ * Returns NULL on an error. The caller frees the table, including all its text, with bt_memory_table_free. */
 typedef struct bt_memory_row {
     const char *level, *phase; /* phase NULL: kept for the whole run */
     const char *category;      /* "parameters", "saved activations", ... */

@@ -21,13 +21,13 @@ typedef struct bt_launch { /* the arguments of a kernel; a kernel allocates noth
     void *stream; /* CUDA: the cudaStream_t; NULL on the CPU */
 } bt_launch;
 
-/* Inputs are dense. The function of a CUDA kernel runs on the host: the data of its arrays and its scratch are the
- * device's, and it puts its work onto the stream and returns. It does not wait or allocate, and uses no other stream:
- * its work is recorded in a graph, which is then launched again and again without it. */
+/* Inputs are dense. The launch function of a CUDA kernel runs on the host. The data of its arrays and its scratch are
+ * in device memory. It enqueues its work on the stream and returns. It must not wait, allocate or use another stream,
+ * because its work is recorded in a CUDA graph, which is then launched many times without a call of the function. */
 typedef struct bt_kernel {
     bt_device device;
     bt_dtype dtype; /* of the first input */
-    /* The bytes of scratch memory that launch needs; it writes the last of them. NULL: none. */
+    /* The number of bytes of scratch memory that launch needs. launch must write the last byte. NULL: none. */
     size_t (*scratch)(const void *attr, const bt_array *in, int threads);
     bt_status (*launch)(const bt_launch *run);
 } bt_kernel;
@@ -55,7 +55,7 @@ typedef struct bt_op {
     bt_body_fn *body;                    /* NULL: opaque */
     bt_derivative_fn *vjp, *jvp;         /* NULL: from the body (jvp also: from vjp) */
     bt_kernel kernels[BT_MAX_ITEMS + 1]; /* the best first, at most BT_MAX_ITEMS; none: the body */
-    const struct bt_op_info *info; /* for the library's ops: cost, views, what may be overwritten; NULL: safe answers */
+    const struct bt_op_info *info; /* for library ops: cost, views, what may be overwritten; NULL: safe defaults */
 } bt_op;
 
 bt_tensor *(bt_apply)(const bt_op *op, const void *attr, bt_tensor *const *in);          /* the first output */

@@ -26,7 +26,7 @@ typedef struct bt_hyper_def {
 
 bt_tensor *bt_hyper(bt_rule *rule, const char *name);                 /* the value of a hyperparameter at this step */
 void bt_hyper_set(bt_rule *rule, const char *name, bt_tensor *value); /* in `schedule`: sets the value for this step */
-bt_tensor *bt_slot(bt_rule *rule, const char *name);                  /* the value that the last call left */
+bt_tensor *bt_slot(bt_rule *rule, const char *name);                  /* the value set in the last call */
 void bt_slot_set(bt_rule *rule, const char *name, bt_tensor *value);  /* sets the value for the next call */
 bool bt_has_slot(bt_rule *rule, const char *name); /* in `update`: whether this parameter has it, see `slot` */
 
@@ -34,19 +34,20 @@ bool bt_has_slot(bt_rule *rule, const char *name); /* in `update`: whether this 
  * parameters. */
 bt_tensor *bt_hvp(bt_rule *rule, bt_tensor *x);                /* H x, where H is the Hessian of the lower loss */
 bt_tensor *bt_lower_gradient(bt_rule *rule, bt_tensor *shift); /* of the lower loss at w + shift; NULL: at w */
-/* v at w + shift, from the upper loss. The part of v that comes through other levels stays as it is at w. */
+/* v at w + shift, from the upper loss. The part of v that comes through other levels keeps its value at w. */
 bt_tensor *bt_upper_gradient(bt_rule *rule, bt_tensor *shift);
 /* If the record sets .slope: the derivative of each parameter's last update with respect to its gradient, for an
  * elementwise optimiser. For plain sgd this is lr. It is 0 before the first update. */
 bt_tensor *bt_slope(bt_rule *rule);
 bt_tensor *bt_iteration(bt_rule *rule); /* the number of this step, BT_I64 []; 0 at first */
-/* A vector with a single 1, at a parameter that is differentiated. The seed chooses a different one for each step. When
- * all have been chosen, the vector is 0. */
+/* A vector with a single 1, at a parameter that is differentiated. Each step uses a different one, chosen by the seed.
+ * When all have been used, the vector is 0. */
 bt_tensor *bt_unit(bt_rule *rule);
 /* The x of the last upper step, 0 at first. NULL if the hyperparameter "warm_start" is 0 or missing. */
 bt_tensor *bt_last_solution(bt_rule *rule);
 
-/* A list in a record has at most BT_MAX_ITEMS entries and then NULL. A method's slots and stacks count together. */
+/* A list in a record has at most BT_MAX_ITEMS entries and then NULL. A method's slots and stacks together count as one
+ * list. */
 
 typedef struct bt_optimizer_def { /* chosen by `optimizer = NAME` */
     const char *name;

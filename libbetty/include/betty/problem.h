@@ -53,8 +53,8 @@ typedef struct bt_problem_def {
     bt_vector_fn *param_callback;                           /* returns the parameters to keep after each update */
 
     /* host, while training */
-    /* Makes batches, in place of data sets. It must be a pure function of (mode, index), since itd, bt_hypergradient
-     * and a resumed run ask for earlier batches again, so indices may come out of order. Take random numbers from
+    /* Makes batches, in place of data sets. It must be a pure function of (mode, index), because itd, bt_hypergradient
+     * and a resumed run ask for earlier batches again, in any order. Take random numbers from
      * bt_host_uniform(bt_seed(self), index, ...). Batches 1, 2, 9, 99, ... are made twice; if the two differ, the run
      * ends. The supply of batches is endless: the key valid_batches says how many a validation uses (default 1). */
     bt_status (*get_batch)(bt_problem *self, bt_mode mode, int64_t index, bt_batch *batch);
@@ -163,7 +163,7 @@ bt_status bt_set_dependency(bt_problem *self, const char *u2l, const char *l2u);
  * its first call and keeps it. */
 bt_status bt_eval(bt_problem *self, bt_step_fn *fn, const bt_batch *batch, bt_array result);
 /* The hypergradient that a step of the problem would use now, like bt_params. The call is refused if a lower problem
- * has not made the steps that its method needs: for itd, one since this problem's last step; for sama, one at all. */
+ * has not made the steps that its method needs: for itd, one since this problem's last step; for sama, at least one. */
 bt_status bt_hypergradient(bt_problem *self, bt_array result);
 const bt_batch *bt_valid_batch(bt_problem *self, int64_t index); /* NULL after the last batch */
 /* Like bt_loader_new, but floating-point fields have the precision of the problem: for your own data in bt_eval and

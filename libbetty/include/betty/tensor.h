@@ -251,8 +251,8 @@ bt_tensor *bt_detach(bt_tensor *x); /* x as a constant: the derivative is 0 */
  * and can be differentiated again. */
 bt_tensor *bt_grad(bt_tensor *y, bt_tensor *wrt);
 /* bt_checkpoint(fn, user, inputs...) calls fn(user, in) at once and returns its result; `in` holds the inputs and ends
- * with NULL. Values computed inside fn are recomputed for derivatives rather than kept. This happens in each program of
- * the level that then needs fewer bytes, whatever the level's `checkpointing` says. The results are the same to the
+ * with NULL. Values computed inside fn are recomputed for derivatives rather than kept. This is done in each program of
+ * the level that needs fewer bytes that way, whatever the level's `checkpointing` says. The results are the same to the
  * last bit. Values that are read outside are kept: the result of fn, and anything it leaves in *user, such as a second
  * result. If one bt_checkpoint is inside another, only the outer one counts. */
 typedef bt_tensor *bt_checkpoint_fn(void *user, bt_tensor *const *in);
@@ -260,7 +260,7 @@ bt_tensor *(bt_checkpoint)(bt_checkpoint_fn *fn, void *user, bt_tensor *const *i
 #define bt_checkpoint(...)            BT_CHECKPOINT_(__VA_ARGS__, NULL)
 #define BT_CHECKPOINT_(fn, user, ...) (bt_checkpoint)((fn), (user), BT_TENSORS_(__VA_ARGS__))
 
-/* To inspect values, each time the program runs. */
+/* These inspect values each time the program runs. */
 bt_tensor *bt_print(bt_tensor *x, const char *label);     /* prints x and returns it */
 void bt_check(bt_tensor *condition, const char *message); /* ends the run if any element is false */
 

@@ -18,18 +18,19 @@ typedef struct bt_tokenizer bt_tokenizer;
 bt_tokenizer *bt_tokenizer_open(const char *path);
 void bt_tokenizer_free(bt_tokenizer *tokenizer);
 
-/* Makes a vocabulary from a text, UTF-8 of `length` bytes (-1: up to its 0). Id 0 is the token <unk>, which stands for
- * everything outside the vocabulary. bt_tokenizer_characters has one token for each character of the text, in order of
- * code points. bt_tokenizer_words has the most frequent words, `size` tokens in all, including <unk>. Words that are
- * equally frequent are ordered by their bytes. A word is a run of letters, digits, marks and _, or of other signs. */
+/* Makes a vocabulary from a text, UTF-8 of `length` bytes (-1: up to the closing 0). Id 0 is the token <unk>, which
+ * stands for everything outside the vocabulary. bt_tokenizer_characters has one token for each character of the text,
+ * in order of code points. bt_tokenizer_words has the most frequent words, `size` tokens in all, including <unk>. Words
+ * that are equally frequent are ordered by their bytes. A word is a run of letters, digits, marks and _, or of other
+ * signs. */
 bt_tokenizer *bt_tokenizer_characters(const char *text, int64_t length);
 bt_tokenizer *bt_tokenizer_words(const char *text, int64_t length, int64_t size);
 
 int64_t bt_tokenizer_size(const bt_tokenizer *tokenizer); /* ids are 0 to size-1, the rows of an embedding */
 
-/* Converts a text, UTF-8 of `length` bytes (-1: up to its 0), to ids. special: adds the tokens that a model expects
- * around it, such as [CLS] and [SEP]. Returns the number of ids, and writes the first `room` of them. Returns -1 on
- * failure. */
+/* Converts a text, UTF-8 of `length` bytes (-1: up to the closing 0), to ids. special: adds the tokens that a model
+ * expects around it, such as [CLS] and [SEP]. Returns the number of ids, and writes the first `room` of them. Returns
+ * -1 on failure. */
 int64_t bt_tokenizer_encode(const bt_tokenizer *tokenizer, const char *text, int64_t length, bool special, int32_t *ids,
                             int64_t room);
 
@@ -40,7 +41,7 @@ int64_t bt_tokenizer_decode(const bt_tokenizer *tokenizer, const int32_t *ids, i
                             int64_t room);
 
 int64_t bt_tokenizer_id(const bt_tokenizer *tokenizer, const char *token); /* -1 if there is no such token */
-const char *bt_tokenizer_token(const bt_tokenizer *tokenizer, int64_t id); /* until it is freed, or NULL */
+const char *bt_tokenizer_token(const bt_tokenizer *tokenizer, int64_t id); /* owned by the tokeniser; or NULL */
 
 /* The ids of tokens with a special meaning, as the file defines them, or by their usual names; -1 if there is none. */
 typedef enum bt_special {
@@ -56,7 +57,7 @@ int64_t bt_tokenizer_special(const bt_tokenizer *tokenizer, bt_special which);
 
 /* ---- data sets of text ---- */
 
-/* A text is a file (.txt, .gz and .txt.gz may be left out of its name), or a folder of files .txt or .txt.gz. Each file
+/* A text is a file (.txt, .gz and .txt.gz may be left out of its name), or a folder of .txt or .txt.gz files. Each file
  * in a folder is a source, numbered 0, 1, ... in order of file names. SOURCE.txt, README.txt and LICENSE.txt are not
  * sources. "austen" comes with the library: six novels, each a source; "austen/emma" is one of them. Texts are looked
  * up in the same places as data sets. */
