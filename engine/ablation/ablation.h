@@ -1,13 +1,13 @@
 /* engine/ablation/ablation.h: betty-run --ablate: what each memory technique saves and costs, on each level.
  *
  *   choices.c   in a child: which values of which keys can be tried on which level of this run
- *   rows.c      the rows of the table, from these
- *   turn.c      in a child: one row set up, its first hypergradient, its steps
- *   ablate.c    the rounds through all rows
- *   table.c     what has come out, as text and Markdown
- *   picture.c   likewise as bars and marks
+ *   rows.c      the rows of the table, made from these
+ *   turn.c      in a child: sets up one row, computes its first hypergradient, makes its steps
+ *   ablate.c    rounds over all rows
+ *   table.c     the results as text and Markdown
+ *   picture.c   the results as bars and marks
  *
- *   offers.c    of the same techniques, those with which a budget could be met */
+ *   offers.c    which of these techniques would help to meet a budget */
 #ifndef BT_ABLATION_H
 #define BT_ABLATION_H
 

@@ -1,10 +1,10 @@
 /* engine/check/check.h: betty-run --check-hypergradient: shared by its files.
  *
- *   check.c      the state, the inner problem run again, the samples
+ *   check.c      the state, rerunning the inner problem, the samples
  *   slope.c      slopes from differences, and why one disagrees
- *   parts.c      what must be exact: the upper gradient, the products, each against differences
- *   reference.c  what may be approximate: x of each lower level against a solution of the same equation
- *   unseen.c     what of the lower steps, at their end, is not in that equation: callbacks, clipping; a kink
+ *   parts.c      parts that must be exact: the upper gradient and the products, each against differences
+ *   reference.c  parts that may be approximate: x of each lower level against a solution of the same equation
+ *   unseen.c     effects in the last lower steps that the equation lacks: callbacks, clipping; a kink
  *   report.c     the verdict, and how it is printed */
 #ifndef BT_CHECK_H
 #define BT_CHECK_H
@@ -125,8 +125,8 @@ bt_status bt_check_equation(bt_trial *c, int q); /* the lower gradient or condit
 
 /* ---- reference.c ---- */
 
-/* Records what the method finds, level by level; then compares products and solutions with it. Meanwhile the engine's
- * programs are those of the reference; the present state must be `c->end`. */
+/* The first records what the method finds, level by level; the second computes the products and solutions for it.
+ * Meanwhile the engine's programs are those of the reference; the present state must be `c->end`. */
 bt_status bt_check_record(bt_trial *c);
 bt_status bt_check_reference(bt_trial *c);
 

@@ -1,8 +1,8 @@
 /* engine/find_lr/find_lr.h: betty-run --find-lr: the range test of Smith (2017, arXiv:1506.01186): the learning rate of
  * one level rises from step to step, the loss is smoothed, and the rate at which it falls fastest is suggested.
  *
- *   sweep.c   the steps, each with its rate
- *   curve.c   smoothing, when to stop, what to suggest: numbers alone
+ *   sweep.c   the steps, each with its own rate
+ *   curve.c   smoothing, when to stop, what to suggest: only numbers
  *   show.c    the curve as text, CSV, JSON and a picture */
 #ifndef BT_FIND_LR_H
 #define BT_FIND_LR_H

@@ -1,15 +1,15 @@
 /* engine/grid/grid.h: several runs in one command: every combination of values, with every seed. Each is an ordinary
  * run, with its own process and its own folder inside the grid's.
  *
- *   asked.c       which: "0.1|0.01", "1..5"; what is asked for beside what a folder has
- *   runs.c        each run: its name, its settings, a fingerprint of all that it depends on
- *   begin.c       what a folder has already, and where the runs go
- *   train.c       in a child: one run, begun or gone on with
- *   follow.c      what it prints while it goes on
- *   grid.c        the runs one after the other, or several at once
- *   statistics.c  mean and deviation of what they came to
- *   table.c       that as text and as Markdown
- *   picture.c     and as dots */
+ *   asked.c       which runs: "0.1|0.01", "1..5"; adds them to those of a folder
+ *   runs.c        each run: its name, its settings, a fingerprint of everything it depends on
+ *   begin.c       what a folder already has, and where the runs go
+ *   train.c       in a child: begins or continues one run
+ *   follow.c      reads what a run prints in the meantime
+ *   grid.c        the runs, one after another or several at once
+ *   statistics.c  mean and deviation of the results
+ *   table.c       the results as text and as Markdown
+ *   picture.c     the results as dots */
 #ifndef BT_GRID_H
 #define BT_GRID_H
 

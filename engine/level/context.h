@@ -34,7 +34,7 @@ struct bt_context {
     bool on_trial;          /* a check is training and will undo it: the dependencies do not change */
     bool apart; /* for compiling: gradients and products are separate programs, never joined; gradients and adjoints
                    last for the whole step, so that they can be read between programs */
-    /* Called before each update, when bt_gradient_read returns the gradient that it will use; or NULL. */
+    /* Called with each gradient before an update uses it; bt_gradient_read then returns it; or NULL. */
     bt_status (*watch)(void *user, const bt_problem *problem);
     void *watch_user;
     /* Called after each batch of a validation, with the level's name; or NULL. */

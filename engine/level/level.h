@@ -125,7 +125,7 @@ bool bt_is_updated(const bt_problem *problem, int64_t parameter); /* if not, its
 /* Names of variables and memory begin with "PROBLEM:", those of parameters, buffers and their state with "PROBLEM.".
  * Returns how many things have this name, and adds to words which. */
 int bt_name_holders(const bt_context *context, const bt_problem *problem, const char *name, bt_text *words);
-/* Whether a new variable of the problem may have this name; if not, what has it is added to words. */
+/* Whether a new variable of the problem may have this name; if not, adds to words what has it. */
 bool bt_name_is_free(const bt_problem *problem, const char *name, bt_text *words);
 
 /* ---- clock.c: the counters of a level, from one table ---- */

@@ -7,7 +7,7 @@
 /* The index of lr among the optimiser's hyperparameters; -1: it has none, or does not use it (adafactor's relative
  * steps). */
 int bt_rates_index(const bt_problem *problem);
-bool bt_rates_move(const bt_problem *problem); /* rates change, so that only the program knows what it used */
+bool bt_rates_move(const bt_problem *problem); /* rates vary: only the program knows which it used */
 bt_status bt_rates_open(bt_problem *problem);
 void bt_rates_close(bt_problem *problem);
 /* For each group with trained parameters, the rate that the last update used: "classifier.biases.lr". With

@@ -98,7 +98,7 @@ bt_status bt_start_run(bt_problem *problem);   /* sets the parameters to `start`
 /* ---- run.c ---- */
 
 bt_status bt_step_gradient(bt_problem *problem); /* draws; leaves the hypergradient in problem->gradients */
-bt_status bt_step_direct(bt_problem *problem);   /* draws; the direct gradient, adjoints, and what is joined to them */
+bt_status bt_step_direct(bt_problem *problem); /* draws; the direct gradient, adjoints, and what is joined with them */
 bt_status bt_step_again(bt_problem *problem, bool whole); /* on the last step's batches; whole: the hypergradient */
 /* The direct gradient on the last step's newest `count` micro-batches. */
 bt_status bt_step_newest(bt_problem *problem, int64_t count);
