@@ -167,7 +167,7 @@ def failed_cases(place, program, cuda, cases=()):
         environment["BETTY_TEST_BACKEND"] = "cuda"
     try:
         run = subprocess.run([folder / "tests/bin" / program], stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-                             env=environment, timeout=timeout, errors="replace", text=True)
+                             env=environment, timeout=timeout, errors="replace", text=True, cwd=folder)
     except subprocess.TimeoutExpired:
         return {"*"}
     # FILE:LINE:F or E:test case:function:iteration: message
