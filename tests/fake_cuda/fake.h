@@ -29,9 +29,9 @@ cudaError_t fake_run(fake_work *work, const void *args, size_t bytes, cudaStream
 typedef enum fake_progress { FAKE_STUCK, FAKE_MOVED, FAKE_DONE } fake_progress;
 typedef fake_progress fake_part(const void *args);
 cudaError_t fake_run_part(fake_part *part, const void *args, size_t bytes, cudaStream_t stream);
-void fake_go_on_alone(void); /* from here on the device also works between calls of the host, since other processes wait
-                              * for it */
-void fake_hold(void);        /* stops the device until fake_let_go */
+void fake_go_on_alone(
+    void);            /* from here on the device also works between the host's calls: other processes wait for it */
+void fake_hold(void); /* stops the device until fake_let_go */
 void fake_let_go(void);
 
 /* ---- within a kernel ---- */
@@ -46,8 +46,8 @@ typedef struct fake_thread_place {
 extern fake_thread_place fake_thread;
 
 void fake_barrier(const char *file, int line);
-void fake_shared(uint64_t *filled, void *memory, size_t bytes); /* fills memory that has not been written yet with a
-                                                                 * pattern */
+void fake_shared(uint64_t *filled, void *memory,
+                 size_t bytes); /* fills memory that is not written yet with a pattern */
 
 /* ---- for tests ---- */
 

@@ -43,8 +43,7 @@ size_t member_bytes(const bt_view *view);
 bt_view member_array(member *m, bt_dtype dtype, bool wide, int64_t n); /* in device memory: [3, n, 5], or [n] */
 void member_send(member *m, const bt_view *view);                      /* sends the contents of `pinned` */
 const char *member_fetch(member *m, const bt_view *view);              /* into `pinned` */
-void member_choose(member *m, const bt_op *op, int operands);          /* the kernel for the call with `attr`, `in` and
-                                                                        * `out` */
+void member_choose(member *m, const bt_op *op, int operands);          /* a kernel for `attr`, `in` and `out` */
 bt_status member_launch(member *m);
 void member_forget(member *m);                                /* frees its device memory */
 void member_alike(member *m, const char *bits, size_t bytes); /* checks that all ranks have the same bits */
