@@ -1,5 +1,5 @@
-/* What runs along one axis, against the CPU's lines, which ops.kernels compares with plain loops: runs that are merged,
- * pieces, ties, places that many share. */
+/* Ops along one axis, compared with the CPU's kernels for lines, which ops.kernels compares with plain loops: merged
+ * runs, chunks, ties, and places shared by many values. */
 #include "tests/backend/compare.h"
 
 #include "support/on_device.h"

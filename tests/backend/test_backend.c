@@ -1,4 +1,5 @@
-/* The lists: every op that needs a kernel has one that takes anything, last; the best that accepts is chosen. */
+/* The kernel lists: for every op that needs a kernel, the last one accepts any call; the first that accepts is
+ * chosen. */
 #include "tests/backend/compare.h"
 
 #include <check.h>

@@ -1,4 +1,4 @@
-/* What the CPU computes for all ranks at once, against plain loops; and what it refuses. */
+/* Collectives that the CPU computes for all ranks at once, against plain loops; and what is refused. */
 #include "backend/cpu/reference.h"
 #include "runtime/backend.h"
 #include "support/suite.h"

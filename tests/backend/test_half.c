@@ -1,5 +1,5 @@
-/* Products of bf16 numbers by instructions made for them, against the plain loops in double on the same numbers: sums
- * are f32, results of 16 bits at most one unit away. */
+/* Products of bf16 numbers by special instructions, against the plain loops in double on the same numbers: sums are in
+ * f32, 16-bit results are at most one unit off. */
 #include "tests/backend/compare.h"
 
 #include "support/suite.h"

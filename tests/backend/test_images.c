@@ -1,5 +1,5 @@
 /* Moments, products and combinations of channels, pooling and resampling: fast kernels against the plain loops, for
- * sizes with several blocks and parts, few and many channels, odd ones too; and the same bits on any number of
+ * sizes with several blocks and remainders, and few, many and odd numbers of channels; the same bits on any number of
  * threads. */
 #include "tests/backend/compare.h"
 

@@ -1,5 +1,5 @@
-/* Solutions and determinants: kernels of devices against the plain loops, for matrices of one number to more rows than
- * a block has threads, and for more of them than there are blocks. */
+/* Linear solves and determinants: device kernels against the plain loops, for matrices from 1 x 1 to more rows than a
+ * block has threads, and for more matrices than there are blocks. */
 #include "tests/backend/compare.h"
 
 #include "support/on_device.h"

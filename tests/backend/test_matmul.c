@@ -1,4 +1,4 @@
-/* Products of matrices against the plain loops, and those against a product that is known. */
+/* Matrix products against the plain loops, and the plain loops against a known product. */
 #include "tests/backend/compare.h"
 
 #include "support/on_device.h"

@@ -1,4 +1,4 @@
-/* Ops that move values, and gather and scatter_add, against the plain loops; those against results that are known. */
+/* Ops that move values, and gather and scatter_add, against the plain loops; the plain loops against known results. */
 #include "tests/backend/compare.h"
 
 #include "support/on_device.h"

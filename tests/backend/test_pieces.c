@@ -1,5 +1,5 @@
-/* Calls with operands and results in 16 bits, in several pieces: against the plain loops, which compute in double and
- * round once. What is summed over pieces is f32. */
+/* Calls with 16-bit operands and results, in several chunks: against the plain loops, which compute in double and round
+ * once. Sums over chunks are in f32. */
 #include "tests/backend/compare.h"
 
 #include "support/suite.h"

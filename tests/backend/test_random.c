@@ -1,5 +1,5 @@
-/* Philox against the known answers of its authors; the random kernels against the definition, and against their laws.
- */
+/* Philox against the known answers of its authors; the random kernels against their definition and their
+ * distributions. */
 #include "tests/backend/compare.h"
 
 #include "ops/random.h"

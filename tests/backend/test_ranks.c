@@ -1,5 +1,5 @@
-/* What ranks that have a device each compute together, each a process, against plain sums; the same bits on all of
- * them. As many ranks as there are devices, four at most: of one card, one rank. */
+/* Collectives of ranks with a device each, as processes, against plain sums; all ranks have the same bits. There are as
+ * many ranks as devices, at most four; with one GPU, one rank. */
 #include "support/devices.h"
 
 #include "support/suite.h"

@@ -1,4 +1,4 @@
-/* Reductions against the plain loops: every set of axes, layouts, empty ones, NaN. */
+/* Reductions against the plain loops: every set of axes, different layouts, empty arrays, NaN. */
 #include "tests/backend/compare.h"
 
 #include "support/suite.h"

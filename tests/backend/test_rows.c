@@ -1,4 +1,4 @@
-/* Softmax, cross-entropy, layer_norm and their derivatives: against the plain loops, and those against their
+/* Softmax, cross-entropy, layer_norm and their derivatives against the plain loops, and the plain loops against
  * formulas. */
 #include "tests/backend/compare.h"
 

@@ -1,4 +1,5 @@
-/* The optimisers' updates against the plain loops, in place too, and those against numbers worked out by hand. */
+/* The optimisers' updates against the plain loops, also in place, and the plain loops against numbers worked out by
+ * hand. */
 #include "tests/backend/compare.h"
 
 #include "support/on_device.h"

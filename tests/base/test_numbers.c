@@ -1,4 +1,4 @@
-/* Numbers on the host: dtypes, arrays and their conversion, hashes, the generator of random numbers. */
+/* Numbers on the host: dtypes, arrays and their conversion, hashes, the random number generator. */
 #include "base/base.h"
 #include "base/half.h"
 #include "base/philox.h"

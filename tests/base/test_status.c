@@ -1,4 +1,4 @@
-/* Errors: the first one of a thread stays; context is put before it. */
+/* Errors: the first error of a thread is kept; context is prepended to it. */
 #include "base/base.h"
 
 #include "support/suite.h"

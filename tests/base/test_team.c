@@ -1,5 +1,5 @@
-/* Work that is shared between threads: each part is done once, by whoever; who waits sleeps. And the number of cores,
- * which is found in files as control groups have them. */
+/* Work shared between threads: each part is done once, by any thread; waiting threads sleep. And the number of cores,
+ * as read from the files of control groups. */
 #include "base/base.h"
 #include "base/cores.h"
 #include "base/team.h"

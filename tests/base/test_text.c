@@ -1,4 +1,4 @@
-/* Text: strings that grow, the nearest word of a list, sizes for people. */
+/* Text: strings that grow, the closest word of a list, human-readable sizes. */
 #include "base/base.h"
 
 #include "support/suite.h"

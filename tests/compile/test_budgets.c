@@ -1,8 +1,8 @@
-/* tests/compile/test_budgets.c: programs within budgets, over all orders of steps. Wherever a plan was found with fewer
- * bytes, there is one that keeps to the budget; more bytes never cost more work; and where there is room for all,
- * nothing is done again. On graphs drawn at random; on networks of several depths.
+/* tests/compile/test_budgets.c: programs within budgets, over all orders of steps. If any plan with fewer bytes exists,
+ * a plan that meets the budget is found; more bytes never cost more work; and with room for everything, nothing is
+ * recomputed. On random graphs and on networks of several depths.
  *
- * Some of the graphs are tried; BT_TEST_ALL=1: all of them. */
+ * Only some of the graphs are tried; BT_TEST_ALL=1: all of them. */
 #include "support/random_graph.h"
 
 #include "support/suite.h"

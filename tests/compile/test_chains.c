@@ -1,5 +1,5 @@
-/* Elementwise steps that follow one another are one call where the device has a kernel for that: it computes, to the
- * bit, what its steps compute one by one, and what only they read needs no memory. */
+/* Consecutive elementwise steps become one call if the device has a kernel for that: the result equals that of the
+ * single steps, bit for bit, and intermediate values need no memory. */
 #include "support/scene.h"
 
 #include "compile/chain.h"

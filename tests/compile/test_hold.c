@@ -1,5 +1,5 @@
-/* Two parts with less held between them compute what they did, to the bit: with every holding, on random graphs; what
- * is changed meanwhile is read as it was. */
+/* The two parts of a linearised graph give the same bits when less is held between them: every holding, on random
+ * graphs; a variable that changes in between is read with its old value. */
 #include "support/random_graph.h"
 
 #include "compile/hold.h"

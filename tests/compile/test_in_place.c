@@ -1,5 +1,5 @@
-/* What is computed in place: an update straight in its variable, a value over one that dies; and what must not be. The
- * bytes of the arena say how many places there are; the values, that none was given away too early. */
+/* Work done in place: an update directly in its variable, a value over one that dies; and what must not be. The arena's
+ * bytes show how many places there are; the values show that none was reused too early. */
 #include "support/scene.h"
 
 #include "runtime/evaluate.h"

@@ -1,4 +1,4 @@
-/* Choosing kernels: the first that accepts a call as it is, and none where there is none. */
+/* Choosing kernels: the first that accepts the call, or none. */
 #include "ops/ops.h"
 #include "runtime/backend.h"
 

@@ -1,5 +1,5 @@
-/* The list of passes: with any of them switched off, a graph computes the same; each that ran has been timed; and a
- * program has no addresses, so that it runs in two places at once. */
+/* The list of passes: with any one switched off, a graph computes the same; each pass that ran has a time; and a
+ * program contains no addresses, so it can run in two places at once. */
 #include "support/scene.h"
 
 #include "runtime/phase.h"

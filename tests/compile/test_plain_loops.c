@@ -1,5 +1,5 @@
-/* A plain loop is what is left where no other kernel takes a call: before it, inputs that are not dense are copied, but
- * only those that must be, and only where that helps; and a composite for which there is none gives way to its body. */
+/* The plain loop is the last resort. Non-dense inputs are copied first if that allows a faster kernel, and only those
+ * that must be; a composite without a kernel is replaced by its body. */
 #include "support/scene.h"
 
 #include "compile/work.h"

@@ -1,5 +1,5 @@
-/* Programs of several ranks: they come to the same collectives, in the order of the graph, whatever a rank's share is,
- * in which order steps run, and which of them run again. */
+/* Programs of several ranks: they reach the same collectives in the order of the graph, whatever a rank's share, the
+ * order of its steps, and which steps are rerun. */
 #include "support/ranks.h"
 #include "support/scene.h"
 

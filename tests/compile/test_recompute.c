@@ -1,5 +1,5 @@
-/* tests/compile/test_recompute.c: which steps run again, counted by hand on chains of equal layers: what each policy
- * holds, how often a value is computed, and how many bytes that takes. */
+/* tests/compile/test_recompute.c: which steps are rerun, counted by hand on chains of equal layers: what each policy
+ * keeps, how often a value is computed, and the bytes that takes. */
 #include "support/scene.h"
 
 #include "compile/work.h"

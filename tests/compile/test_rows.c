@@ -1,5 +1,5 @@
-/* Arithmetic on a few numbers is one call: it computes, to the bit, what its steps compute one by one, whatever
- * variables it reads and gives; and only few numbers are taken together. */
+/* Arithmetic on a few numbers becomes one call: the same bits as its single steps, whatever variables it reads and
+ * returns; larger arrays are not included. */
 #include "support/scene.h"
 
 #include "compile/joined.h"

@@ -1,5 +1,5 @@
-/* What is read in 16 bits only is stored so by whoever computes it; what is stored so is read as wide numbers: small
- * and large, by the plain loops and by the kernels made for it, and nothing is written behind. */
+/* A value that is only read in 16 bits is stored in 16 bits by the step that computes it, and read as wide numbers,
+ * small and large, by plain loops and by special kernels; nothing is written past its end. */
 #include "support/scene.h"
 
 #include "support/suite.h"

@@ -1,5 +1,5 @@
-/* Kernels of a user's op: they get dense inputs, scratch of their own and outputs that are nobody else's; what they say
- * when they fail comes with the module path; where no kernel fits, the body is used. */
+/* Kernels of user-defined ops: they get dense inputs, scratch of their own and outputs that overlap nothing; their
+ * error messages come with the module path; if no kernel accepts a call, the body is used. */
 #include "support/scene.h"
 
 #include "runtime/evaluate.h"

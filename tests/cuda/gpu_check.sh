@@ -1,6 +1,6 @@
 #!/bin/bash
-# tools/gpu-check on the fake CUDA device: the report has what is said of it, tells a right program from a broken one,
-# and claims no GPU.
+# tools/gpu-check on the fake CUDA device: the report has its documented contents, distinguishes a correct program from
+# a broken one, and does not claim to have used a GPU.
 . "$BT_SOURCE_DIR/tests/e2e/common.sh" || exit 1
 tool=$BT_SOURCE_DIR/tools/gpu-check
 

@@ -1,6 +1,6 @@
 #!/bin/bash
-# A kernel of a user's for CUDA, examples/softplus.cu, on the device that is made of the processor: compiled aside, linked by
-# CC as docs/extending.md says. Its launch is put into the words of that device; all else is the file as it is.
+# A user's CUDA kernel, examples/softplus.cu, on the simulated device: compiled separately and linked by CC, as
+# docs/extending.md says. Only its launch syntax is translated for that device.
 . "$BT_SOURCE_DIR/tests/e2e/common.sh" || exit 1
 
 sed -E 's/^( *)(\w+)<<<(\w+), 256, 0, (\w+)>>>\((\w+)\);/\1bt_cuda_start<\2_args>(\2, \3, bt_cuda_block(256), \5, \4);/' \

@@ -1,6 +1,7 @@
 #!/bin/bash
-# Ranks on fake CUDA devices, each a process with one of its own: the numbers of as many ranks in lockstep on the processor but
-# for rounding, whatever they divide; the same bits in any order and from run to run; and one message when one is gone.
+# Ranks on fake CUDA devices, one process and one device each: whatever they divide, the numbers are those of as many
+# ranks in lockstep on the processor, up to rounding; the same bits in any order and in every run; and a single message
+# if one dies.
 . "$BT_SOURCE_DIR/tests/e2e/common.sh" || exit 1
 . "$BT_SOURCE_DIR/tests/e2e/processes_common.sh" || exit 1
 export FAKE_CUDA_DEVICES=3

@@ -1,4 +1,4 @@
-/* tests/cuda/test_convolution.c: convolutions by cuDNN: which plan is taken, what it needs, and what it computes. */
+/* tests/cuda/test_convolution.c: convolutions by cuDNN: the chosen plan, its requirements, and its results. */
 #include "backend/cuda/convolution.h"
 
 #include "support/on_device.h"

@@ -1,5 +1,5 @@
-/* tests/cuda/test_convolution_plans.c: what the real cuDNN, where it is installed, plans of the convolutions of the
- * examples for an H100, without one: all have deterministic plans, in the precision that their dtype says. */
+/* tests/cuda/test_convolution_plans.c: the plans of the real cuDNN, where installed, for the examples' convolutions on
+ * an H100, without needing one: all are deterministic, in the precision of their dtype. */
 #include "backend/cuda/convolution.h"
 
 #include "support/suite.h"

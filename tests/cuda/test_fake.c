@@ -1,4 +1,4 @@
-/* tests/cuda/test_fake.c: the fake device does what is right in any order, and finds what is wrong. */
+/* tests/cuda/test_fake.c: the fake device computes correctly in any order, and detects faults. */
 #include "trial.h"
 
 #include "support/suite.h"

@@ -1,5 +1,5 @@
-/* tests/cuda/test_library.c: products of matrices by cuBLASLt where it takes them, and by tiles where it does not, or
- * is missing. */
+/* tests/cuda/test_library.c: matrix products by cuBLASLt if it accepts them, and by tiles if it does not or is
+ * missing. */
 #include "backend/cuda/cuda.h"
 
 #include "support/on_device.h"

@@ -1,5 +1,5 @@
-/* tests/cuda/test_nccl.c: ranks on devices, each a process: the same bits in any order, and what they say when one is
- * gone, or at another call. What they compute: tests/backend/test_ranks.c. */
+/* tests/cuda/test_nccl.c: ranks on devices, each a process: the same bits in any order, and the messages when one is
+ * gone or makes a different call. For their results see tests/backend/test_ranks.c. */
 #include "backend/cuda/library.h"
 
 #include "fake.h"

@@ -1,5 +1,5 @@
-/* tests/cuda/test_profile.c: a profile on a device: the calls that the processor would count, timed by the device's
- * events, for which the host waits once a run of a program, however many calls that has. */
+/* tests/cuda/test_profile.c: a profile on a device: the same calls as on the processor, timed with device events. The
+ * host waits for these once in each run of a program, however many calls it has. */
 #include "engine/levels.h"
 
 #include "engine/output/profile.h"

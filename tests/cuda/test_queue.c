@@ -1,5 +1,5 @@
-/* tests/cuda/test_queue.c: what the host sends, large and small, arrives as it was, in any order that CUDA allows; and
- * what others take of the device is counted. */
+/* tests/cuda/test_queue.c: data of any size that the host sends arrives intact, in any order that CUDA allows; and
+ * device memory used by others is counted. */
 #include "backend/cuda/cuda.h"
 #include "fake.h"
 #include "runtime/queue.h"

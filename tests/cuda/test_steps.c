@@ -1,4 +1,5 @@
-/* tests/cuda/test_steps.c: what a step of training asks of a device, and that its numbers are the processor's. */
+/* tests/cuda/test_steps.c: the requests that a training step makes to a device, and its numbers, which are the
+ * processor's. */
 #include "engine/levels.h"
 #include "engine/resumable.h"
 

@@ -1,5 +1,5 @@
-/* tests/cuda/test_tf32.c: precision = tf32: products and convolutions on the device are those of factors rounded to 11
- * bits, summed in f32, and nothing else is rounded; the right answers are the processor's, of factors rounded here. */
+/* tests/cuda/test_tf32.c: precision = tf32: products and convolutions on the device use factors rounded to 11 bits,
+ * summed in f32, and nothing else is rounded. The reference rounds the factors here and computes on the processor. */
 #include "engine/levels.h"
 
 #include "base/half.h"

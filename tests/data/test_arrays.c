@@ -1,5 +1,5 @@
-/* Folders of .npy files: NumPy's own bytes, every version and type, splits, broken files; a set that stays in its
- * files: its batches are those of the same set in memory, and its pages do not stay with the process. */
+/* Folders of .npy files: bytes written by NumPy, every version and type, splits, broken files. A set that stays in its
+ * files has the same batches as in memory, and its pages do not stay in the process. */
 #include "data/dataset.h"
 #include "files.h"
 

@@ -1,4 +1,4 @@
-/* Images that are changed at random when a batch is gathered: what happens to each is found by trying all that may. */
+/* Random augmentation while a batch is gathered: the change of each image is found by trying all possible ones. */
 #include "data/dataset.h"
 #include "files.h"
 

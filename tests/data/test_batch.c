@@ -1,4 +1,4 @@
-/* Batches: fields that are set, templates, and reading fields in a trace. */
+/* Batches: setting fields, templates, and reading fields in a trace. */
 #include "files.h"
 #include "graph/graph.h"
 

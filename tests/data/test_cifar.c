@@ -1,4 +1,4 @@
-/* CIFAR-10 and CIFAR-100, by name, as folders and as files; what is wrong with them; what is made of them. */
+/* CIFAR-10 and CIFAR-100, by name, as folders and as files; errors in them; values and shapes. */
 #include "data/dataset.h"
 #include "data/read.h"
 #include "files.h"

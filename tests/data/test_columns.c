@@ -1,4 +1,4 @@
-/* Columns of tables: left out, standardised, taken as labels; rows in the order of the file. */
+/* Columns of tables: left out, standardised, used as labels; rows in file order. */
 #include "files.h"
 
 #include "support/suite.h"

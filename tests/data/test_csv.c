@@ -1,4 +1,4 @@
-/* CSV files: what is read, and what is refused. */
+/* CSV files: what is accepted, and what is refused. */
 #include "files.h"
 
 #include "support/suite.h"

@@ -1,4 +1,4 @@
-/* Data sets in memory, joined sets, and sets that users register. */
+/* Data sets in memory, joined sets, and user-registered sets. */
 #include "files.h"
 
 #include "support/suite.h"

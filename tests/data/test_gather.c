@@ -1,5 +1,5 @@
-/* Rows of batches, converted by each instruction set, beside plain loops; floats that are kept as bytes, beside the
- * same floats kept as floats. */
+/* Rows of batches, converted by each instruction set, against plain loops; floats stored as bytes against the same
+ * floats stored as floats. */
 #include "backend/cpu/cpu.h"
 #include "data/dataset.h"
 #include "files.h"

@@ -1,4 +1,4 @@
-/* IDX files: what is read, and what is refused. */
+/* IDX files: what is accepted, and what is refused. */
 #include "files.h"
 
 #include "support/suite.h"

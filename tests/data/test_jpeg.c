@@ -1,5 +1,5 @@
-/* JPEG files, decoded as Pillow does; images resized and cut as torchvision does, byte for byte; what is by rule: inks,
- * 16 bits, classes by name. */
+/* JPEG files, decoded as Pillow does; images resized and cropped as torchvision does, byte for byte; fixed rules for
+ * inks, 16 bits, and class names. */
 #include "data/dataset.h"
 #include "data/read.h"
 #include "files.h"

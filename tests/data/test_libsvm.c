@@ -1,4 +1,4 @@
-/* libsvm files: what is read, and what is refused. */
+/* libsvm files: what is accepted, and what is refused. */
 #include "data/dataset.h"
 #include "files.h"
 

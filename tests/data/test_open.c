@@ -1,4 +1,4 @@
-/* Data sets by name or path: where they are looked for, splits, what comes with the library, Fashion-MNIST. */
+/* Data sets by name or path: the search path, splits, the sets that come with the library, Fashion-MNIST. */
 #include "data/dataset.h"
 #include "files.h"
 

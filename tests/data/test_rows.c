@@ -1,4 +1,4 @@
-/* Loaders of ranks: each reads the rows of its rank, which are those of the one loader of the whole, and no others. */
+/* Loaders of ranks: each reads exactly the rows of its rank, as a single loader of the whole batch would give them. */
 #include "files.h"
 
 #include "ops/ops.h"

@@ -1,4 +1,4 @@
-/* Sets made of sets: parts, classes, long tails, wrong labels. */
+/* Sets derived from sets: subsets, classes, long tails, wrong labels. */
 #include "files.h"
 
 #include "support/suite.h"

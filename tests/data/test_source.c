@@ -1,4 +1,4 @@
-/* Data files byte by byte, by lines and in pieces, plain and packed; and what cannot be read at all. */
+/* Data files read by bytes, by lines and in chunks, plain and compressed; and files that cannot be read at all. */
 #include "files.h"
 
 #include "data/read.h"

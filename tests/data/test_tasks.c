@@ -1,4 +1,4 @@
-/* Few-shot tasks: what is in one, how it is drawn, where it comes again; images that are turned. */
+/* Few-shot tasks: their contents, how they are drawn, where the same task comes again; rotated images. */
 #include "files.h"
 
 #include "support/suite.h"

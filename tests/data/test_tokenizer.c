@@ -1,5 +1,5 @@
-/* Tokenisers: ids and texts as those of PyPI's `tokenizers` (tests/data/tokenizers/make.py), the vocabularies of texts,
- * what is refused. */
+/* Tokenisers: ids and texts as by PyPI's `tokenizers` (tests/data/tokenizers/make.py), the vocabularies of texts,
+ * errors. */
 #include "files.h"
 
 #include "support/suite.h"

@@ -1,5 +1,4 @@
-/* Windows of text and texts as tokens: values from loops of their own over the tokens, what is held, what is refused.
- */
+/* Windows of text and texts as tokens: values compared with separate loops over the tokens, memory, errors. */
 #include "files.h"
 
 #include "data/dataset.h"

@@ -1,7 +1,7 @@
 #!/bin/bash
-# Programs that were linked to the library of abi/ run with this one: no function is gone, and no record of a public
-# header has changed. New functions are no change. An intended one: CONTRIBUTING.md, "The interface".
-#   tests/e2e/abi.sh --accept    writes abi/ anew
+# Programs linked against the library of abi/ run with this one: no function has disappeared, and no structure of a
+# public header has changed. New functions are allowed. For intended changes see CONTRIBUTING.md, "The interface".
+#   tests/e2e/abi.sh --accept    rewrites abi/
 set -eu
 stored=$BT_SOURCE_DIR/abi/libbetty.abi
 skip() { echo "skipped: $*"; exit 77; }

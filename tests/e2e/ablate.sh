@@ -1,6 +1,6 @@
 #!/bin/bash
-# betty-run --ablate: the rows of examples/reweight.ini and of a ConvNet plan what --plan says of the same settings; what is
-# measured is what was planned; a stopped table keeps what it has.
+# betty-run --ablate: the rows of examples/reweight.ini and of a ConvNet have the plan that --plan prints for the same
+# settings; the measured bytes are the planned ones; an interrupted table keeps its rows.
 . "$(dirname "$0")/common.sh" || exit 1
 command -v python3 >/dev/null || { echo "skipped: there is no python3"; exit 77; }
 

@@ -1,6 +1,6 @@
 #!/bin/bash
-# A memory budget finds what `checkpointing = cost` finds: a run whose worst moment is the hypergradient's product, in
-# which room is made only by computing the forward pass again for each block.
+# A memory budget finds the plan of `checkpointing = cost`: in this run the peak is in the hypergradient's product, and
+# only recomputing the forward pass block by block reduces it.
 . "$(dirname "$0")/common.sh" || exit 1
 command -v python3 >/dev/null || { echo "skipped: there is no python3"; exit 77; }
 

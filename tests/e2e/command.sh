@@ -1,5 +1,5 @@
 #!/bin/bash
-# betty-run as a user meets it: reports, settings, the folder it leaves, an interrupt.
+# betty-run as a user sees it: reports, settings, its output folder, an interrupt.
 . "$(dirname "$0")/common.sh" || exit 1
 
 has() { # FILE TEXT...

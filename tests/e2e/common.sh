@@ -1,4 +1,4 @@
-# What tests of the command begin with: an empty folder of their own, gone at the end, with a cache in it.
+# The beginning of each test of the command: an empty folder, removed at the end, with a cache in it.
 # shellcheck shell=bash
 [ -x "${BETTY_RUN:-}" ] || { echo "skipped: there is no betty-run"; exit 77; }
 folder=$(mktemp -d)

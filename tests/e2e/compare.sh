@@ -1,5 +1,5 @@
 #!/bin/bash
-# betty-run --compare RUN RUN: two runs of one example, and what it says of mistakes.
+# betty-run --compare RUN RUN: two runs of one example, and error messages.
 . "$(dirname "$0")/common.sh" || exit 1
 
 few=(engine.train_iters=20 engine.valid_step=10)

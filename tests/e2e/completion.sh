@@ -1,5 +1,5 @@
 #!/bin/bash
-# What bash completes on betty-run's command line, by the table of options and that of keys.
+# Bash completion for betty-run's command line, compared with the tables of options and keys.
 set -eu
 source "$(dirname "$0")/common.sh"
 # shellcheck source=/dev/null

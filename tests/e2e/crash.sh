@@ -1,5 +1,6 @@
 #!/bin/bash
-# A problem's code that crashes is named, with the signal and the callback, and the exit code is that of wrong input.
+# If a problem's code crashes, the message names it, with the signal and the callback, and the exit code is the one for
+# wrong input.
 . "$(dirname "$0")/common.sh" || exit 1
 ulimit -c 0
 ulimit -s 8192 # a recursion without end has one

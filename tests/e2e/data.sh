@@ -1,5 +1,5 @@
 #!/bin/bash
-# Data that people have, through the built-in problems: images of different sizes, classes by name in predictions,
+# Real-world kinds of data through the built-in problems: images of different sizes, classes by name in predictions,
 # tables, sparse rows, arrays.
 . "$(dirname "$0")/common.sh" || exit 1
 

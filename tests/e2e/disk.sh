@@ -1,5 +1,5 @@
 #!/bin/bash
-# A disk that is full, and folders that cannot be written: a message, the right exit code, nothing half-written.
+# Full disks and folders that cannot be written: a message, the right exit code, no partial file.
 . "$(dirname "$0")/common.sh" || exit 1
 bad=0
 

@@ -1,5 +1,5 @@
 #!/bin/bash
-# What betty-run says about mistakes: exit code 2, a message that names what and where, and no folder left.
+# Errors of betty-run: exit code 2, a message that says what is wrong and where, and no folder left behind.
 # shellcheck disable=SC2016 # backquotes in single quotes are meant as they stand
 . "$(dirname "$0")/common.sh" || exit 1
 bad=0

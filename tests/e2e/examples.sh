@@ -1,6 +1,6 @@
 #!/bin/bash
-# The examples, for some seconds each: what an upper level learns is better than what it begins with, by a figure that
-# it does not see itself. The runs are long enough for the difference to be several times that between seeds.
+# The examples, for a few seconds each: what an upper level learns improves a figure that it does not see itself. The
+# runs are long enough for the improvement to be several times the difference between seeds.
 . "$(dirname "$0")/common.sh" || exit 1
 
 # weak_labels: trusting functions by what they do for labelled texts, against the majority of the votes

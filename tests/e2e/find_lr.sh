@@ -1,5 +1,5 @@
 #!/bin/bash
-# betty-run --find-lr: what it prints, what it leaves and what it leaves alone; the line that it suggests trains.
+# betty-run --find-lr: its output, the files that it writes and those it leaves alone; the suggested setting trains.
 . "$(dirname "$0")/common.sh" || exit 1
 
 run runs/logistic_hpo-1 logistic_hpo engine.train_iters=20 engine.valid_step=20

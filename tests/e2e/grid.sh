@@ -1,6 +1,7 @@
 #!/bin/bash
-# Several runs in one command: each is what the same run is alone, to the bit; the table has the mean and deviation that
-# Python finds; what was stopped, or killed, parent or child, goes on; a run that fails is told, and the others are there.
+# Several runs in one command: each equals the same run alone, bit for bit; the table has the mean and deviation that
+# Python computes; a stopped or killed grid, parent or child, continues; a failed run is reported, and the others are
+# kept.
 . "$(dirname "$0")/common.sh" || exit 1
 command -v python3 >/dev/null || { echo "skipped: there is no python3"; exit 77; }
 

@@ -1,5 +1,5 @@
 #!/bin/bash
-# The examples on images, for some seconds each; CIFAR-10's format with images made up on the spot.
+# The image examples, for a few seconds each; CIFAR-10's format with generated images.
 . "$(dirname "$0")/common.sh" || exit 1
 export BETTY_DATA=$PWD
 

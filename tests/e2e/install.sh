@@ -1,5 +1,5 @@
 #!/bin/bash
-# Installs into an empty prefix; a program then needs nothing but what pkg-config says, and the installed command runs.
+# Installs into an empty prefix; a program then needs only what pkg-config prints, and the installed command runs.
 set -eu
 [ -z "${BT_SANITIZE:-}" ] || { echo "skipped: the program would have to be built with the same sanitizers"; exit 77; }
 

@@ -1,5 +1,5 @@
 #!/bin/bash
-# A language model learns more than how frequent words are, and goes on with a text by the words that it knows.
+# A language model learns more than word frequencies, and continues a text with words that it knows.
 . "$(dirname "$0")/common.sh" || exit 1
 
 run model language engine.train_iters=60 engine.valid_step=60 language.tokenizer=words:300 mixture.batch_size=16

@@ -1,6 +1,6 @@
 #!/bin/bash
-# What is resident, as the kernel counts it at its highest, is at most what the plan says and 30 MB: with a data set that
-# is much larger than all that is computed, and with a program that is.
+# The peak of resident memory, as counted by the kernel, is at most the plan plus 30 MB: for a data set much larger than
+# everything that is computed, and for a large program.
 . "$(dirname "$0")/common.sh" || exit 1
 if [ -n "${BT_SANITIZE:-}" ]; then echo "skipped: sanitizers hold memory of their own"; exit 77; fi
 

@@ -1,5 +1,5 @@
 #!/bin/bash
-# Ranks that mpirun starts: the numbers of ranks in lockstep, to the bit; one is killed; a wrong setting.
+# Ranks started by mpirun: the numbers of ranks in lockstep, bit for bit; one rank is killed; a wrong setting.
 . "$(dirname "$0")/common.sh" || exit 1
 command -v mpirun >/dev/null || { echo "skipped: there is no mpirun"; exit 77; }
 ldd "$BETTY_RUN" | grep -q libmpi || { echo "skipped: betty-run was built without MPI"; exit 77; }

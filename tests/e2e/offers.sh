@@ -1,6 +1,6 @@
 #!/bin/bash
-# A memory budget that cannot be met: the file and line, exit code 2, and what would fit; each offer, set on the command
-# line, fits, has the bytes that were said, and runs within the budget.
+# A memory budget that cannot be met: the message has file and line, and what would fit; exit code 2. Each suggestion,
+# set on the command line, fits, takes the bytes that were announced, and runs within the budget.
 . "$(dirname "$0")/common.sh" || exit 1
 command -v python3 >/dev/null || { echo "skipped: there is no python3"; exit 77; }
 

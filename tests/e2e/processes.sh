@@ -1,5 +1,5 @@
 #!/bin/bash
-# Ranks as processes: when one is killed, crashes or fails, there is one message, an exit code, and no process is left.
+# Ranks as processes: if one is killed, crashes or fails, there is one message and an exit code, and no process is left.
 . "$(dirname "$0")/common.sh" || exit 1
 . "$(dirname "$0")/processes_common.sh" || exit 1
 

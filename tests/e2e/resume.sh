@@ -1,6 +1,6 @@
 #!/bin/bash
-# Runs that are killed again and again, at any moment, and go on with --resume: what they come to is, to the last bit of
-# every tensor and every line of metrics, what a run comes to that was let alone.
+# Runs that are killed again and again, at any moment, and continued with --resume: the result equals that of an
+# undisturbed run, to the last bit of every tensor and every line of metrics.
 . "$(dirname "$0")/common.sh" || exit 1
 
 cat >problem.c <<'C'

@@ -1,6 +1,6 @@
 #!/bin/bash
-# What Ctrl-C and its like do: before a run trains they end it at once, while it trains it leaves a checkpoint. And what a
-# long set-up says.
+# Ctrl-C and similar signals: before training they end the command at once, during training it leaves a checkpoint. And
+# the output of a long set-up.
 . "$(dirname "$0")/common.sh" || exit 1
 
 cat >slow.c <<'C'

@@ -1,6 +1,7 @@
 #!/bin/bash
-# ZeRO: whatever ranks divide among them, a run leaves the bits that it leaves where each has all. Where a number is a
-# sum over all parameters of a level (a penalty, dot products of cg, sama), it is to rounding, as ranks add their parts.
+# ZeRO: whatever the ranks divide among them, a run gives the bits of a run where each rank has everything. Numbers that
+# are sums over all parameters of a level (a penalty, dot products of cg, sama) agree up to rounding, as each rank adds
+# up its part.
 . "$(dirname "$0")/common.sh" || exit 1
 noise_images
 

@@ -1,5 +1,5 @@
-/* tests/export/test_onnx.c: models of ONNX: byte by byte beside those that the Python package onnx makes; every op that
- * has a rule beside what onnxruntime has agreed with; what is refused, and in which words. */
+/* tests/export/test_onnx.c: ONNX models: compared byte by byte with those of the Python package onnx; every op that has
+ * a rule, compared with a model that onnxruntime agreed with; errors and their messages. */
 #include "golden_onnx.h"
 #include "graph_hash.h"
 #include "op_models.h"

@@ -1,5 +1,5 @@
-/* tests/export/test_torch.c: parameters for PyTorch: names, dtypes and shapes are those of its own modules, values lie
- * where it has them, and bt_module_load takes the file back. */
+/* tests/export/test_torch.c: parameters for PyTorch: names, dtypes and shapes match its own modules, values are in its
+ * layout, and bt_module_load reads the file back. */
 #include "base/base.h"
 #include "io/file.h"
 #include "io/safetensors.h"

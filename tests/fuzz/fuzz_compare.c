@@ -1,4 +1,4 @@
-/* What runs came to, by such a summary.json or such lines of metrics.jsonl, beside a run that has left neither. */
+/* Compares a run that has the input as its summary.json or metrics.jsonl with one that has neither. */
 #include "fuzz.h"
 
 #include "engine/compare/compare.h"

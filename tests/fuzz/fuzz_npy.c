@@ -1,4 +1,4 @@
-/* A .npy file: its header is taken or refused, and what it promises can be read from the mapped file. */
+/* A .npy file: its header is accepted or refused, and all data that it announces can be read from the mapped file. */
 #include "fuzz.h"
 
 #include "data/read.h"

@@ -1,5 +1,5 @@
-/* The page of a run whose files are such bytes: its metrics as they are; plan, check, profile, summary and ablation
- * where they are JSON. */
+/* The report of a run with the input as its files: metrics in any case; plan, check, profile, summary and ablation if
+ * it is JSON. */
 #include "fuzz.h"
 
 #include "engine/report/report.h"

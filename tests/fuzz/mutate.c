@@ -1,9 +1,9 @@
-/* tests/fuzz/mutate.c: the main program of a target that is run as a test: the files or folders that are named, and
- * then COUNT inputs that come from them by a few changes each, always the same ones.
+/* tests/fuzz/mutate.c: the main program of a target that is run as a test: tries the given files or folders, and then
+ * COUNT inputs made from them by a few changes each, always the same ones.
  *
- *   TARGET COUNT FILE...
+ * TARGET COUNT FILE...
  *
- * The input that is being tried is kept in the file $FUZZ_INPUT, where that is set: it is what a crash leaves. */
+ * If $FUZZ_INPUT is set, the input being tried is kept in that file, so that it is there after a crash. */
 #include "fuzz.h"
 
 #include <dirent.h>

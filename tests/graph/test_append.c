@@ -1,4 +1,4 @@
-/* Appending: what a node gets, and what it must be given; leaves, assigns, outputs; large graphs. */
+/* Appending: the fields that a node gets, and the required ones; leaves, assigns, outputs; large graphs. */
 #include "support/scene.h"
 
 #include "support/suite.h"

@@ -1,4 +1,4 @@
-/* tests/graph/test_checkpoint.c: bt_checkpoint marks what is recorded within, and says what is wrong. */
+/* tests/graph/test_checkpoint.c: bt_checkpoint marks the nodes recorded within it, and reports errors. */
 #include "support/scene.h"
 
 #include "compile/compile.h"

@@ -1,4 +1,4 @@
-/* What graphs are compared by: attributes, constants, bodies; and what a node shows of its op's body. */
+/* How graphs are compared: attributes, constants, bodies; and what a node exposes of its op's body. */
 #include "support/scene.h"
 
 #include "support/suite.h"

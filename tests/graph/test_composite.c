@@ -1,4 +1,4 @@
-/* Ops of the user: shapes by infer or from the body, and what is said where a record or a body is wrong. */
+/* User-defined ops: shapes by infer or from the body, and errors for a wrong record or body. */
 #include "support/scene.h"
 
 #include "support/suite.h"

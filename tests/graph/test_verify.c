@@ -1,4 +1,4 @@
-/* The verifier: a sound graph passes; graphs broken by hand, each in one place, do not. */
+/* The verifier: a valid graph passes; graphs with a single deliberate fault do not. */
 #include "support/scene.h"
 
 #include "support/suite.h"

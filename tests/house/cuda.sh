@@ -1,6 +1,6 @@
 #!/bin/bash
-# The headers of the fake CUDA device, against the toolkit's where that is installed: ours declare no function otherwise,
-# and their numbers and structures are the toolkit's.
+# The headers of the fake CUDA device against an installed toolkit: declarations do not conflict, numbers and structures
+# are the same.
 cd "$BT_SOURCE_DIR" || exit 1
 
 toolkit=

@@ -1,7 +1,7 @@
 #!/bin/bash
-# Imports run downward only, in the order that CONTRIBUTING.md gives; a room may include itself and what stands below. The
-# rooms of engine/ have an order of their own. A header NAME_inside.h is for its own room; headers of one room do not
-# include one another in a circle.
+# Imports only go downward, in the order that CONTRIBUTING.md gives; a room may include itself and the rooms below. The
+# rooms of engine/ have an order of their own. A header NAME_inside.h is private to its room; headers of one room must
+# not include each other in a cycle.
 cd "$BT_SOURCE_DIR" || exit 1
 
 find libbetty engine problems examples '(' -name '*.[ch]' -o -name '*.cu' ')' -exec grep -HnE '^[[:space:]]*#[[:space:]]*include' {} + | awk '

@@ -1,4 +1,4 @@
-/* tests/io/test_json.c: texts from outside as JSON: any bytes. */
+/* tests/io/test_json.c: reading JSON from outside: any bytes. */
 #include "io/json.h"
 
 #include "support/suite.h"

@@ -1,4 +1,4 @@
-/* tests/io/test_safetensors.c: the format byte by byte, what is written reads back, and files that lie. */
+/* tests/io/test_safetensors.c: the format byte by byte, reading back what was written, and files with false headers. */
 #include "io/safetensors.h"
 
 #include "support/suite.h"

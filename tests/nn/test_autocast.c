@@ -1,4 +1,4 @@
-/* Networks in 16 bits beside PyTorch's autocast (golden_autocast.py says how). */
+/* Networks in 16 bits compared with PyTorch's autocast (see golden_autocast.py). */
 #include "golden_autocast.h"
 #include "nn/module.h"
 #include "ops/ops.h"

@@ -1,4 +1,4 @@
-/* Rows looked up by number, and a linear layer without bias: values, gradients, what they say of mistakes. */
+/* Embeddings, and a linear layer without bias: values, gradients, error messages. */
 #include "tests/nn/running.h"
 
 #include "base/base.h"

@@ -1,4 +1,4 @@
-/* What the ready modules compute, against plain loops; what they say of shapes that do not fit; buffers. */
+/* The built-in modules against plain loops; errors for shapes that do not fit; buffers. */
 #include "graph/graph.h"
 #include "nn/module.h"
 #include "support/vars.h"

@@ -1,5 +1,5 @@
-/* Parameters and buffers from a file: by name, by rules, in PyTorch's order of a convolution's axes; and what is said
- * of files that do not fit. */
+/* Loading parameters and buffers from a file: by name, by rules, with PyTorch's axis order for convolutions; and errors
+ * for files that do not fit. */
 #include "io/safetensors.h"
 #include "nn/module.h"
 #include "support/vars.h"

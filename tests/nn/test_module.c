@@ -1,4 +1,4 @@
-/* The tree of modules: names, order, mistakes, first values, storage. Nothing here runs a program. */
+/* The tree of modules: names, order, errors, initial values, storage. Nothing here runs a program. */
 #include "nn/module.h"
 #include "support/vars.h"
 

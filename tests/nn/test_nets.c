@@ -1,4 +1,4 @@
-/* The ready networks: their sizes as published, and their outputs beside PyTorch's (golden_nets.py says how). */
+/* The built-in networks: their published sizes, and their outputs compared with PyTorch's (see golden_nets.py). */
 #include "golden_nets.h"
 #include "nn/module.h"
 #include "support/vars.h"

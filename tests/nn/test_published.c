@@ -1,5 +1,5 @@
-/* Published layouts of checkpoints: outputs beside those of transformers (golden_published.py), in f32 and f64; other
- * names of the same arrays; a Transformer inside of a module; what is said of files that do not fit. */
+/* Published checkpoint layouts: outputs compared with those of transformers (golden_published.py), in f32 and f64;
+ * other names for the same arrays; a Transformer inside another module; errors for files that do not fit. */
 #include "tests/nn/golden_published.h"
 #include "tests/nn/running.h"
 

@@ -1,5 +1,5 @@
 /* Transformers, recurrent layers and cells against PyTorch and transformers: values, gradients, Hessian-vector products
- * (golden_text.py); what masks and lengths leave out; adapters; what they say of mistakes. */
+ * (golden_text.py); the effect of masks and lengths; adapters; error messages. */
 #include "tests/nn/golden_text.h"
 #include "tests/nn/running.h"
 

@@ -1,4 +1,4 @@
-/* tests/ops/cases.c: the test cases that the records bring along. */
+/* tests/ops/cases.c: test cases from the op records. */
 #include "cases.h"
 
 #include "ops/ops.h"

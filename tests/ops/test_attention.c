@@ -1,5 +1,5 @@
-/* Attention by blocks against plain loops, and its derivatives to second order against those of the plain form, whose
- * weights all stand in memory at once; what dropout drops; what it says of mistakes. */
+/* Attention by blocks against plain loops, and its derivatives to second order against those of the plain form, which
+ * keeps all weights in memory at once; dropout; error messages. */
 #include "test_trace.h"
 
 #include "ops/ops.h"

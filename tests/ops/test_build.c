@@ -1,4 +1,4 @@
-/* The functions of betty/tensor.h: what they compute, dtypes, broadcasting, and what they say of mistakes. */
+/* The functions of betty/tensor.h: values, dtypes, broadcasting, and error messages. */
 #include "interpret.h"
 #include "test_trace.h"
 

@@ -1,5 +1,5 @@
-/* Convolutions against PyTorch's numbers: values, gradients and Hessian-vector products; one dimension; and what is
- * said of mistakes. */
+/* Convolutions against PyTorch's numbers: values, gradients and Hessian-vector products; one dimension; error
+ * messages. */
 #include "support/scene.h"
 
 #include "support/suite.h"

@@ -1,5 +1,5 @@
-/* Everyday functions against plain loops in C: their values, and first and second derivatives as differences of what
- * the loops give; einsum against a loop over all letters; what they say of mistakes. */
+/* Everyday functions against plain loops in C: values, and first and second derivatives by finite differences of the
+ * loops; einsum against a loop over all letters; error messages. */
 #include "interpret.h"
 #include "test_trace.h"
 

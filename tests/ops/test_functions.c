@@ -1,5 +1,5 @@
-/* Elementwise functions that are made of others, against the C library's, with first and second derivatives as
- * differences of these; arrangements, logic and linear algebra against numbers done by hand. */
+/* Elementwise functions that are compositions of others, against the C library's, with first and second derivatives by
+ * finite differences; rearrangement, logic and linear algebra against numbers worked out by hand. */
 #include "interpret.h"
 #include "test_trace.h"
 

@@ -1,5 +1,5 @@
-/* Norms over channels, pooling and resampling: values, gradients and Hessian-vector products of PyTorch, by the kernels
- * that run; what is equal, or no number; and mistakes. */
+/* Norms over channels, pooling and resampling: values, gradients and Hessian-vector products against PyTorch, with the
+ * kernels that actually run; ties and NaN; error messages. */
 #include "golden_images.h"
 #include "interpret.h"
 #include "test_trace.h"

@@ -1,6 +1,6 @@
 /* Every kernel of every instruction set that this machine runs, against the interpreter (composites: against their
  * body): both dtypes, and f32 stored in 16 bits; dense and strided inputs, one thread and two; and each declared
- * overwriting, aliased against copied. */
+ * overwriting, in place against out of place. */
 #include "cases.h"
 
 #include "backend/cpu/cpu.h"

@@ -1,4 +1,4 @@
-/* What the records say of themselves, against what the ops do: shapes, mistakes, views, folding, linearity. */
+/* The claims of the op records against the behaviour of the ops: shapes, errors, views, folding, linearity. */
 #include "cases.h"
 
 #include "ops/ops.h"

@@ -1,5 +1,5 @@
-/* What the records say of a part of their operands, against the whole: every case of every op, on ranks that have their
- * own rows of an operand, of one axis or another, or summands of it, gives the values of one rank. */
+/* The sharding rules of the op records: every case of every op, on ranks that hold their own rows of an operand along
+ * some axis, or summands of it, gives the values of one rank. */
 #include "cases.h"
 
 #include "ops/ops.h"

@@ -1,6 +1,6 @@
-/* Derivatives of every op, walked by the table: vjp against jvp, both against differences in double precision, to third
- * order; reverse over reverse, forward over reverse and reverse over forward agree; second derivatives are symmetric;
- * a rule that was written by hand equals the derivative of the body. */
+/* Derivatives of every op in the table: vjp against jvp, both against finite differences in double precision, to third
+ * order; reverse over reverse, forward over reverse and reverse over forward agree; second derivatives are symmetric; a
+ * hand-written rule equals the derivative of the body. */
 #include "cases.h"
 
 #include "ops/ops.h"

@@ -1,4 +1,5 @@
-/* Numbers in 8 bits and the optimisers that keep their state so: books, steps, bytes, and how far Adam is. */
+/* 8-bit numbers and the optimisers that keep their state in them: code books, steps, bytes, and the distance from
+ * Adam. */
 #include "plain.h"
 
 #include "nn/module.h"

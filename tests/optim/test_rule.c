@@ -1,4 +1,4 @@
-/* Rules: optimisers of one's own, groups, `schedule`, bytes of state, and what is said about mistakes. */
+/* Rules: user-defined optimisers, groups, `schedule`, bytes of state, and error messages. */
 #include "plain.h"
 
 #include "nn/module.h"

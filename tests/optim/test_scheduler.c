@@ -1,4 +1,4 @@
-/* Schedulers, clipping, and updates that are left out, against plain formulas. */
+/* Schedulers, clipping, and skipped updates, against plain formulas. */
 #include "plain.h"
 
 #include "nn/module.h"

@@ -1,4 +1,4 @@
-/* Slots of any shape and dtype, of which some parameters have none: values, bytes, what is refused. */
+/* Slots of any shape and dtype, for all parameters or only some: values, bytes, what is refused. */
 #include "plain.h"
 
 #include "nn/module.h"

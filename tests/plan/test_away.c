@@ -1,4 +1,4 @@
-/* Which values are away: against all sets of them. */
+/* Which values are offloaded: compared with all possible sets. */
 #include "plan/away.h"
 #include "support/suite.h"
 

@@ -1,5 +1,5 @@
-/* Bytes that can be worked out by hand: parameters, gradients, optimiser state and saved activations of a classifier
- * 784-100-10 on batches of 100, exactly; and that the report is the same every time. */
+/* Bytes worked out by hand: parameters, gradients, optimiser state and saved activations of a classifier 784-100-10 on
+ * batches of 100, exactly; the report is the same every time. */
 #include "engine/session/session.h"
 #include "support/vars.h"
 

@@ -1,5 +1,5 @@
-/* The least cut, against all subsets: on small random graphs no set of fewer bytes lets everything that is wanted be
- * made; of equals the one nearest to what is wanted; and long chains. */
+/* The minimum cut, compared with all subsets: on small random graphs no set of fewer bytes is enough to compute every
+ * wanted value; among equals the one nearest to the wanted values is chosen; long chains. */
 #include "plan/cut.h"
 
 #include "base/random.h"

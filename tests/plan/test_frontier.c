@@ -1,6 +1,6 @@
-/* plan/frontier.c: the search of what to drop. Right answers: every choice of small graphs; on chains of unlike steps a
- * dynamic programme over stored states, which knows nothing of choices; on chains of equal steps Revolve's closed form
- * (Griewank and Walther 2000); the verifier on random graphs. */
+/* plan/frontier.c: the search for values to drop. Compared with: all choices on small graphs; on chains of unequal
+ * steps, a dynamic programme over stored states, which knows nothing of choices; on chains of equal steps, Revolve's
+ * closed form (Griewank and Walther 2000); the verifier on random graphs. */
 #include "graphs.h"
 
 #include "support/suite.h"

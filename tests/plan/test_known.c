@@ -1,4 +1,4 @@
-/* plan/known.c: a search that was made before is not made again: what it gives is bt_frontier_new's. */
+/* plan/known.c: a search is not repeated; the remembered result is that of bt_frontier_new. */
 #include "graphs.h"
 
 #include "plan/known.h"

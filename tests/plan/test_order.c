@@ -1,5 +1,5 @@
-/* The order of a program's steps: the one that holds fewer bytes at its worst moment, where nothing speaks against it.
- * Bytes are counted by hand. */
+/* The order of a program's steps: the one with the lower peak of bytes, unless something forbids it. Bytes are counted
+ * by hand. */
 #include "support/scene.h"
 
 #include "runtime/phase.h"

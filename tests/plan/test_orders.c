@@ -1,6 +1,6 @@
-/* The rules of plan/order.h on arrays: every order is possible, its worst moment is counted right, none is better than
- * the best of all, and the one that is chosen never needs more than the order as it was written. Right answers: all
- * orders of small graphs, and a count that looks at each value anew at each step. */
+/* The rules of plan/order.h on arrays: every order is valid, its peak is right, no order beats the best of all, and the
+ * chosen one never needs more than the original order. Compared with all orders of small graphs, and with a count that
+ * recomputes what is alive at each step. */
 #include "plan/order.h"
 
 #include "support/suite.h"

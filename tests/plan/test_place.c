@@ -1,4 +1,5 @@
-/* Placement: never two values on one byte, never worse than a small factor of the best, errors where sizes overflow. */
+/* Placement: no two live values share a byte, the total is within a small factor of the optimum, and overflowing sizes
+ * are errors. */
 #include "plan/place.h"
 
 #include "support/suite.h"

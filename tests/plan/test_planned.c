@@ -1,5 +1,5 @@
-/* What is planned: the count that chooses an order is the bound of what is then placed, a loss is computed over its
- * logits, and what a program of a loop reads is there to the end of the loop. */
+/* What is planned: the peak that chooses an order is the bound for the placement, a loss is computed in place over its
+ * logits, and a variable read by a program in a loop is kept to the end of the loop. */
 #include "support/random_graph.h"
 #include "support/scene.h"
 

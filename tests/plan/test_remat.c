@@ -1,6 +1,6 @@
-/* plan/remat.c: what follows from dropping values. Right answers: small cases by hand; plan/order.c's count, with
- * nothing dropped; the verifier's count on random graphs with random choices. The verifier itself must find what is
- * wrong. */
+/* plan/remat.c: the consequences of dropping values. Compared with: small cases by hand; plan/order.c's count, if
+ * nothing is dropped; the verifier's count on random graphs with random choices. The verifier itself must detect
+ * errors. */
 #include "graphs.h"
 
 #include "support/suite.h"

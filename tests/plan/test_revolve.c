@@ -1,5 +1,5 @@
-/* Revolve's schedule against a dynamic programme over all schedules: for up to 40 steps and 8 states the closed form
- * is the fewest steps made again, and walking by the splits makes just as many. */
+/* Revolve's schedule against a dynamic programme over all schedules: for up to 40 steps and 8 states the closed form is
+ * the minimum number of repeated steps, and following the splits repeats exactly as many. */
 #include "plan/revolve.h"
 
 #include "support/suite.h"

@@ -1,5 +1,5 @@
-# The library, built for aarch64 by Debian's cross compiler, runs under qemu: tests of the kernels and of what stands
-# below them, and an example, which comes to the same numbers as here, to the last bit.
+# The library, built for aarch64 by Debian's cross compiler, runs under qemu: tests of the kernels and the layers below,
+# and an example whose numbers match this machine's, bit for bit.
 # Debian: aarch64-linux-gnu-gcc=gcc-aarch64-linux-gnu qemu-aarch64=qemu-user mmdebstrap ninja=ninja-build cmake=cmake
 set -eu
 place=$BT_BUILD_DIR/readers/aarch64 # stays, so that what is there is not fetched and compiled again

@@ -1,5 +1,5 @@
-# benchopt runs bench/benchopt with libbetty as a solver, and beside it the same method in JAX: both come to the same
-# values, and a problem that libbetty does not know is skipped.
+# benchopt runs bench/benchopt with libbetty as a solver, next to the same method in JAX: both reach the same values,
+# and a problem that libbetty does not know is skipped.
 # Debian: pkg-config=pkg-config dataset-fashion-mnist
 # PyPI: benchopt==1.10.0 jax==0.10.2
 set -eu

@@ -1,4 +1,4 @@
-# The shells themselves take the scripts of tools/completion: bash as bash-completion loads it, fish, and zsh.
+# Loads the scripts of tools/completion into the real shells: bash through bash-completion, fish, and zsh.
 # Debian: fish zsh bash-completion
 set -eu
 scripts=$BT_SOURCE_DIR/tools/completion

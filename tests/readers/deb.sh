@@ -1,5 +1,5 @@
-# The Debian packages of ./dev package install and run in a clean Debian: the command without a compiler first, then
-# problems that it compiles, programs that use the library, and the manual; and go without leaving anything.
+# The Debian packages of ./dev package install and run in a clean Debian: first the command without a compiler, then
+# problems that it compiles, programs that use the library, and the manual; removal leaves nothing behind.
 # Debian: mmdebstrap lintian
 set -eu
 "$BT_SOURCE_DIR/dev" package >log || { cat log; exit 1; }

@@ -1,4 +1,4 @@
-# man and mandoc find no fault with the pages of the manual, and man finds each page, and each function's.
+# man and mandoc find no errors in the manual pages, and man finds each page, also by the name of each function.
 # Debian: man=man-db mandoc groff
 set -eu
 export LC_ALL=C.UTF-8

@@ -1,6 +1,6 @@
 /* For tests/readers/onnx.py: every module of betty/nn.h and some made of ops, trained for some steps on noise, then
- * written as NAME.onnx and NAME.safetensors, with what it computes itself: NAME.N.INPUT.bin are its inputs of N
- * examples, NAME.N.output.bin is what they come to. cases.txt lists them: name, N, how many inputs; name, dtype, rank
+ * written as NAME.onnx and NAME.safetensors, with libbetty's own results: NAME.N.INPUT.bin has the inputs of N
+ * examples, NAME.N.output.bin the outputs. Each entry of cases.txt has: name, N, number of inputs; name, dtype, rank
  * and sizes of each; rank and sizes of the output. */
 #include <betty/betty.h>
 #include <stdio.h>

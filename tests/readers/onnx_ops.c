@@ -1,6 +1,6 @@
-/* For tests/readers/onnx.py: every op that has a rule, by its samples: NAME.onnx, NAME.INPUT.bin and NAME.output.bin,
- * and in ops.txt the name, a hash of the model (tests/export/golden_ops.h), how many inputs there are; name, dtype,
- * rank and sizes of each; dtype, rank and sizes of the output. */
+/* For tests/readers/onnx.py: every op that has a rule, for each of its samples: NAME.onnx, NAME.INPUT.bin and
+ * NAME.output.bin. Each entry of ops.txt has: name, a hash of the model (tests/export/golden_ops.h), number of inputs;
+ * name, dtype, rank and sizes of each; dtype, rank and sizes of the output. */
 #include "../export/graph_hash.h"
 #include "../export/op_models.h"
 

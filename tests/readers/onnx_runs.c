@@ -1,6 +1,6 @@
-/* For tests/readers/onnx.py: RUN PROBLEM INPUT: what the network of a trained run says of a batch of its validation
- * data, or of training where there is none: run.INPUT.bin and run.output.bin; their dtypes and shapes in run.txt. INPUT
- * is the field of the batch that is its input. */
+/* For tests/readers/onnx.py: RUN PROBLEM INPUT: the output of a trained run's network for a batch of its validation
+ * data, or of training data if there is none: run.INPUT.bin and run.output.bin; their dtypes and shapes in run.txt.
+ * INPUT names the batch field that is the network's input. */
 #include "engine/session/session.h"
 
 #include "data/dataset.h"

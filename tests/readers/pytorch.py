@@ -1,5 +1,5 @@
-# PyTorch's modules take the safetensors files of ours by load_state_dict, every name and shape, and compute the same to
-# 1e-5. The names and layouts are the table of docs/export.md.
+# PyTorch's modules load our safetensors files with load_state_dict, every name and shape, and agree to 1e-5. Names and
+# layouts follow the table in docs/export.md.
 # PyPI: numpy==2.4.6 safetensors==0.8.0 torch==2.15.0 torchvision==0.29.2
 import os
 import subprocess

@@ -1,6 +1,6 @@
-# A browser opens report.html on a laptop and on a phone, light and dark: nothing overlaps, is cut or leaves the window;
-# nothing is loaded, no script runs, nothing is complained of; and the last value of each curve is on the page, as text.
-# Screenshots stay beside it.
+# Opens report.html in a browser, at laptop and phone size, in light and dark mode: nothing overlaps, is cut off or
+# leaves the window; nothing is loaded, no script runs, the console is empty; and the last value of each curve is on the
+# page as text. Screenshots are saved next to it.
 # Debian: chromium
 # PyPI: playwright==1.65.2
 import json

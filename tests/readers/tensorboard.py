@@ -1,5 +1,5 @@
-# TensorBoard's own readers, in Python and (in its server) in Rust, open the files of events of a run that was
-# interrupted, and find what metrics.csv has.
+# TensorBoard's own readers, in Python and (in its server) in Rust, open the event files of an interrupted run and find
+# the contents of metrics.csv.
 # PyPI: tensorboard==2.21.0
 import csv
 import glob

@@ -1,4 +1,4 @@
-/* tests/runtime/test_card.c: descriptions of cards: what is read, and each field that is missing or wrong. */
+/* tests/runtime/test_card.c: GPU descriptions: what is read, and an error for each missing or wrong field. */
 #include "runtime/card.h"
 
 #include "support/suite.h"

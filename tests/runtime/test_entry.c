@@ -1,4 +1,4 @@
-/* A program reads every variable as it was at entry, whatever it assigns, and its outputs stay to the end. */
+/* A program sees every variable as it was at entry, whatever it assigns, and its outputs remain valid to the end. */
 #include "support/scene.h"
 
 #include "runtime/evaluate.h"

@@ -1,5 +1,5 @@
-/* tests/runtime/test_fit.c: phases of some programs within budgets: a larger one never takes more work, what is told as
- * the least fits, and what fits stays as it is. */
+/* tests/runtime/test_fit.c: phases of several programs under budgets: a larger budget never takes more work, the
+ * reported minimum fits, and what already fits is left unchanged. */
 #include "support/scene.h"
 
 #include "runtime/fit.h"

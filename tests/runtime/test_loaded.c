@@ -1,5 +1,4 @@
-/* The library as another program loads it while it runs: its threads sleep when they have nothing to do, and are gone
- * when it is unloaded. */
+/* The library loaded at run time (dlopen): its threads sleep when idle, and are gone once it is unloaded. */
 #include "support/suite.h"
 #include <betty/engine.h>
 

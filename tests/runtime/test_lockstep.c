@@ -1,4 +1,4 @@
-/* Ranks of one process: what each has, what they come to together, and ranks that do not meet. */
+/* Ranks within one process: what each of them holds, the results of their collectives, and mismatched ranks. */
 #include "support/scene.h"
 
 #include "runtime/copies.h"

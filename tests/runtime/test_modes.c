@@ -1,5 +1,5 @@
-/* Random graphs with random assigns, run as planned, with every value an allocation of its own, and with red zones, in
- * each order of their steps: the same bits, and the values that plain loops give, node by node. */
+/* Random graphs with random assigns, run in three ways: as planned, with a separate allocation for every value, and
+ * with red zones, in each order of their steps. All give the same bits, and match plain loops node by node. */
 #include "counting.h"
 #include "support/random_graph.h"
 

@@ -1,4 +1,4 @@
-/* Ranks that are processes meet through memory that they share: what each gets, and what becomes of them when one parts
+/* Ranks as processes that exchange data through shared memory: what each receives, and what happens when one diverges
  * from the others, fails or is killed. */
 #include "ops/ops.h"
 #include "runtime/backend.h"

@@ -1,5 +1,5 @@
-/* Phases: programs planned together. Variables that live in the arena, loops, clearing, results, outside memory, the
- * arena that phases share. Every test runs as planned, and with every value an allocation of its own. */
+/* Phases: programs planned together. Variables in the arena, loops, clearing, results, outside memory, an arena shared
+ * by several phases. Every test runs as planned and with a separate allocation for every value. */
 #include "support/scene.h"
 
 #include "runtime/evaluate.h"

@@ -1,4 +1,4 @@
-/* Profiles: which calls are counted, with what work; that profiling changes no result. */
+/* Profiles: which calls are counted, and their work; profiling does not change any result. */
 #include "runtime/profile.h"
 
 #include "ops/ops.h"

@@ -1,5 +1,5 @@
-/* Work on a device: done late and in order, on memory that the host cannot touch. What the host sets between two runs,
- * what it lends to one, and what it is told when something fails. Right answers come from loops on the host. */
+/* Work on a device: done late and in order, in memory that the host cannot touch. Covers what the host sets between
+ * runs or lends to one, and how failures are reported. Expected values come from loops on the host. */
 #include "support/far.h"
 #include "support/scene.h"
 

@@ -1,5 +1,5 @@
-/* Phases of several random programs, some of which repeat, tied together by variables in the arena: as planned, every
- * value for itself, and with red zones, against plain loops; and to the bit, whatever steps run again. */
+/* Phases of several random programs, some of them repeated, that share variables in the arena. Run as planned, with
+ * separate allocations, and with red zones: compared with plain loops, and bit for bit with reruns of steps. */
 #include "support/random_graph.h"
 
 #include "runtime/evaluate.h"

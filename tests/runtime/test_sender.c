@@ -1,5 +1,5 @@
-/* What ranks exchange while they compute: the bits are those of ranks that wait, whatever the order of steps and
- * however slow the others are; a failure is told by who needs what has failed. */
+/* Exchange between ranks in the background: the bits are those of ranks that wait, whatever the order of steps and
+ * however slow the others are; a failure surfaces in the step that needs the failed result. */
 #include "runtime/sender.h"
 #include "support/scene.h"
 

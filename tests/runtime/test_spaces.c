@@ -1,6 +1,6 @@
-/* Two memories: random programs, some of whose variables lie in the host's, and whose forward values go there and come
- * back, have the bits that they have with one; a kernel is given the device's memory only, and what is copied is waited
- * for, however late it is done. */
+/* Two memories: random programs with some variables in host memory, and forward values that are moved there and back,
+ * give the same bits as with one memory. Kernels only get device memory, and every copy is awaited, however late it is
+ * done. */
 #include "support/random_graph.h"
 
 #include "compile/spaces.h"

@@ -1,4 +1,4 @@
-/* The bytes of variables: read, written, copied and cleared, near and on a device; and what is refused. */
+/* The bytes of variables: read, written, copied and cleared, in host memory and on a device; and what is refused. */
 #include "support/far.h"
 #include "support/scene.h"
 

@@ -1,5 +1,4 @@
-/* tests/torture/failing.c: malloc and its kin are replaced. Under a sanitizer, what it has put in their place is
- * called. */
+/* tests/torture/failing.c: replaces malloc and its relatives. Under a sanitizer, it calls the sanitizer's versions. */
 #include "failing.h"
 
 #include <stddef.h>

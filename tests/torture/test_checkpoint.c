@@ -1,5 +1,5 @@
-/* A run that goes on from a checkpoint and leaves another one, of which every allocation fails in turn, those of the
- * JSON library too: an error with a message, no crash, no leak, and never a checkpoint that is not whole. */
+/* A run that resumes from a checkpoint and writes another. Every allocation fails in turn, also those of the JSON
+ * library: an error with a message, no crash, no leak, and never a partial checkpoint. */
 #include "failing.h"
 
 #include "base/base.h"

@@ -1,5 +1,5 @@
-/* What the command does, from its words to the files that it leaves: every allocation fails in turn, those of the C
- * library and of the libraries it uses included. An error with a message, no leak, no file half-written. */
+/* The command, from its arguments to the files that it writes: every allocation fails in turn, including those of the C
+ * library and other libraries. An error with a message, no leak, no partial file. */
 #include "failing.h"
 
 #include "base/base.h"

@@ -1,5 +1,5 @@
-/* Every allocation fails in turn, alone and with all that come after it: an error with a message, or the right values
- * all the same; no crash, no leak, and whatever is tried next works. */
+/* Every allocation fails in turn, alone and with all later ones: either an error with a message or correct values; no
+ * crash, no leak, and the next attempt works. */
 #include "failing.h"
 
 #include "data/data.h"

@@ -1,4 +1,4 @@
-/* A whole run of two levels, of which every allocation fails in turn: an error with a message, no crash, no leak. */
+/* A whole run of two levels in which every allocation fails in turn: an error with a message, no crash, no leak. */
 #include "failing.h"
 
 #include "base/base.h"

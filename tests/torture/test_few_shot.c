@@ -1,5 +1,5 @@
-/* Few-shot learning of which every allocation fails in turn: a run of unrolled inner loops that start anew, each on a
- * task of the problem above, with an evaluation that adapts; and an adaptation alone, which leaves nothing behind. */
+/* Few-shot learning in which every allocation fails in turn: a run of unrolled inner loops that restart, each on a task
+ * of the upper problem, with an evaluation that adapts; and a single adaptation, which leaves nothing behind. */
 #include "failing.h"
 
 #include "engine/session/session.h"

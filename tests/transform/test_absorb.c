@@ -1,4 +1,4 @@
-/* What reads a norm over channels alone is computed together with it: fewer passes over memory, the same bits. */
+/* Ops that are the only readers of a norm over channels are merged with it: fewer passes over memory, the same bits. */
 #include "support/scene.h"
 
 #include "ops/define.h"

@@ -1,4 +1,4 @@
-/* Which losses are means over the examples of a batch, and where the others cease to be. */
+/* Which losses are means over the examples of a batch, and which op makes the others lose that property. */
 #include "support/scene.h"
 
 #include "support/suite.h"

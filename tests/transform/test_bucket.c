@@ -1,4 +1,4 @@
-/* Sums over ranks that are joined: which, in which order, and the same ones on every rank. */
+/* All-reduces that are joined: which ones and in which order, identically on every rank. */
 #include "support/ranks.h"
 #include "support/scene.h"
 

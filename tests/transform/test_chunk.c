@@ -1,4 +1,4 @@
-/* tests/transform/test_chunk.c: products in pieces of rows: which can be, and that they are the same to third order. */
+/* tests/transform/test_chunk.c: products split into chunks of rows: which can be split, and equality to third order. */
 #include "support/scene.h"
 
 #include "support/suite.h"

@@ -1,4 +1,4 @@
-/* Derivatives of ops that have a body and no rules: composites themselves, of every order. */
+/* Derivatives of ops that have a body but no rules: they are composites themselves, at every order. */
 #include "support/scene.h"
 
 #include "support/suite.h"

@@ -1,5 +1,5 @@
-/* What becomes a part of a matrix product, and what must not; the values are those of plain loops over the graph as it
- * was. */
+/* What is fused into a matrix product, and what must not be; the values are those of plain loops over the original
+ * graph. */
 #include "support/random_graph.h"
 
 #include "ops/define.h"

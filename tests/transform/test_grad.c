@@ -1,4 +1,4 @@
-/* Derivatives of graphs, worked out by hand: vjp, jvp, and both of both. */
+/* Derivatives of graphs, checked by hand: vjp, jvp, and each applied to both. */
 #include "support/scene.h"
 
 #include "support/suite.h"

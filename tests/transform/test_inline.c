@@ -1,4 +1,4 @@
-/* Inlining: what is held on to stays, everything else becomes primitives, and the values stay the same. */
+/* Inlining: protected nodes stay, everything else becomes primitives, and the values do not change. */
 #include "support/random_graph.h"
 
 #include "support/suite.h"

@@ -1,4 +1,4 @@
-/* Joining: one graph that does what two do that run one after the other; or none, where they must stay apart. */
+/* Joining: one graph that does the work of two that run in sequence, or none if they must stay separate. */
 #include "support/scene.h"
 
 #include "runtime/variable.h"

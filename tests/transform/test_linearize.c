@@ -1,5 +1,5 @@
-/* Linearizing: a graph in two parts, of which the first runs once and the second again and again, computes what the
- * whole graph does; what is cheap is not kept, and what does not move is not computed again. */
+/* Linearising: a graph is split in two, the first part for one run and the second for many. Together they compute what
+ * the whole graph does; cheap values are not kept, and values that do not change are not recomputed. */
 #include "support/random_graph.h"
 
 #include "runtime/phase.h"

@@ -1,4 +1,5 @@
-/* Derivatives of random graphs: forward against differences, reverse against forward, and both orders of the second. */
+/* Derivatives of random graphs: forward mode against finite differences, reverse against forward mode, and both orders
+ * of second derivatives. */
 #include "support/random_graph.h"
 
 #include "runtime/variable.h"

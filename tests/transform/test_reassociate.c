@@ -1,5 +1,5 @@
-/* Chains of matrix products: the same values, multiplied in the order that costs least; the right answers are plain
- * loops, hand-computed counts of products, and a search through every way to set the parentheses. */
+/* Chains of matrix products: the same values, multiplied in the cheapest order. Checked against plain loops, product
+ * counts by hand, and a search through every way to set the parentheses. */
 #include "support/random_graph.h"
 
 #include "ops/define.h"

@@ -1,4 +1,4 @@
-/* Graphs on several ranks: what lies how, what is sent, and the values of one rank. */
+/* Graphs on several ranks: how each value is laid out, what is sent, and that the values match those of one rank. */
 #include "support/random_graph.h"
 #include "support/ranks.h"
 

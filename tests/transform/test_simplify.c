@@ -1,4 +1,5 @@
-/* Simplifying: equal nodes are merged, known ones folded, dead ones dropped; values, effects, order of results stay. */
+/* Simplifying: equal nodes are merged, constants folded, dead nodes dropped; values, effects and the order of results
+ * stay. */
 #include "support/random_graph.h"
 
 #include "support/suite.h"

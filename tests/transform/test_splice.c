@@ -1,5 +1,5 @@
-/* tests/transform/test_splice.c: a graph recorded once more within another: on other variables and at other points,
- * with its random numbers, tags and marks, with or without its assigns; values by hand. */
+/* tests/transform/test_splice.c: records one graph again inside another: with other variables, at other points, with
+ * its random numbers, tags and marks, with or without its assigns; values by hand. */
 #include "support/scene.h"
 
 #include "support/suite.h"
