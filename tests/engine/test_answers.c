@@ -13,7 +13,7 @@ enum { SIZE = 3 };
 
 typedef struct world {
     bool detaches;     /* the upper loss does not see w move */
-    bt_engine *engine; /* asked in the middle of a step */
+    bt_engine *engine; /* the engine to ask in the middle of a step */
     bt_status asked;
 } world;
 
