@@ -13,12 +13,12 @@
 enum { BUDGETS = 5, GRAPHS = 2000, PART = 25, DEPTHS = 8, KINDS = 8, ROWS = 64, WIDTH = 16 };
 
 typedef struct plan {
-    size_t bytes, most; /* the budget, and what is needed within it */
+    size_t bytes, most; /* the budget, and the bytes needed within it */
     double extra;
 } plan;
 
 static scene s;
-static int64_t useful; /* graphs that need less if something is computed again */
+static int64_t useful; /* graphs that need less memory with recomputation */
 
 static plan plan_within(size_t bytes, bt_known *known)
 {

@@ -21,6 +21,6 @@ for strategy in distributed zero3; do
     rm -r mpi processes
 done
 
-# more of them than devices
+# more ranks than devices
 mpirun -n 3 "$BETTY_RUN" "$examples/reweight.ini" "${short[@]}" --output more >out 2>err && fail "three ranks on two devices"
 grep -q '3 ranks are on this machine, and it has 2 CUDA devices' err || fail "three ranks on two devices: another message"

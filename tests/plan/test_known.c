@@ -44,7 +44,7 @@ static bt_remat_choice choice_of(const bt_frontier_point *point)
 {
     bt_remat_choice choice;
     ck_assert_int_eq(bt_remat_choice_new(&remat, region, &choice), BT_OK);
-    memset(choice.dropped, true, (size_t)remat.gap_count); /* it is overwritten */
+    memset(choice.dropped, true, (size_t)remat.gap_count); /* overwritten */
     bt_frontier_choice(point, &remat, &choice);
     return choice;
 }
@@ -83,7 +83,7 @@ START_TEST(what_a_search_gives)
 }
 END_TEST
 
-/* The same question has the same answer, at the same place; one that differs in anything has its own. */
+/* The same search has the same answer, at the same address; one with any difference has its own. */
 START_TEST(each_question_once)
 {
     known = bt_known_new();
