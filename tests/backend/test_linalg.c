@@ -48,11 +48,11 @@ START_TEST(sizes_and_layouts)
 }
 END_TEST
 
-/* Pivots that are as large as others, zeros that are exact, and what is not a number. */
+/* Equal pivot candidates, exact zeros, and NaN. */
 START_TEST(choices_of_rows)
 {
     static const double ties[] = {1, -1, 3, 2, -3, 1, 3, 0, 1, 2, -2}, wild[] = {1, NAN, 2, -3, 0.5, 4, 1, 2};
-    static const double zeros[] = {0, 0, 0, 1}, first[] = {1, 1e20, 1, 1, 1, 2, 1, 2, 2}; /* singular with the first */
+    static const double zeros[] = {0, 0, 0, 1}, first[] = {1, 1e20, 1, 1, 1, 2, 1, 2, 2}; /* singular by column 1 */
     const struct {
         const double *values;
         int count;
@@ -69,7 +69,7 @@ START_TEST(choices_of_rows)
 }
 END_TEST
 
-/* The first of several that are singular is named. */
+/* The message names the first of several singular ones. */
 START_TEST(singular)
 {
     double a[] = {1, 2, 3, 4, 1, 2, 2, 4, 0, 0, 0, 0}, b[] = {1, 1, 1, 1, 1, 1}, x[6];

@@ -73,7 +73,7 @@ START_TEST(products)
 }
 END_TEST
 
-/* Row by row: 300 rows of 1,000 are five pieces. */
+/* Row by row: 300 rows of 1,000 make five chunks. */
 START_TEST(losses)
 {
     enum { ROWS = 300, CLASSES = 1000 };
@@ -107,7 +107,7 @@ START_TEST(losses)
 }
 END_TEST
 
-/* The message tells the row of the call, not that of a piece. */
+/* The message has the row within the call, not within a chunk. */
 START_TEST(wild_label)
 {
     enum { ROWS = 300, CLASSES = 1000 };

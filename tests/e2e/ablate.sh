@@ -46,7 +46,7 @@ sys.exit(str((missing, wrong)) if missing or wrong or len(sizes) != len(lengths)
 PYTHON
 }
 
-# what is planned, of all rows
+# the plans of all rows
 ablate plan reweight --plan
 same plan reweight 'as configured'
 same plan reweight 'classifier: gradient_accumulation = 4' classifier.gradient_accumulation=4 classifier.batch_size=25
@@ -65,13 +65,13 @@ same convnet maml_omniglot 'meta: optimizer = sgd' meta.optimizer=sgd
     fail "levels that work on one batch cannot be split: $(cat out)"
 [ ! -e runs ] || fail "--plan leaves a folder that nobody asked for"
 
-# batches of all examples are divided, too: 16,280 of the penalty, not the 16,281 of the model
+# batches of all examples are divided, too: 16,280 for the penalty, not the model's 16,281
 ablate whole logistic_hpo --plan
 same whole logistic_hpo 'penalty: gradient_accumulation = 4' penalty.gradient_accumulation=4 penalty.batch_size=4070
 [ "$(value whole "any('model: gradient_accumulation' in row for row in rows)")" = False ] || fail "an odd number was halved"
 [ "$(value whole "any('failed' in row for row in rows.values())")" = False ] || fail "rows have failed: $(cat out)"
 
-# measured, on one level; a table of the same rows on the terminal and in Markdown
+# measured, on one level; the same table on the terminal and in Markdown
 ablate measured reweight --level classifier --steps 3
 [ "$(value measured "all(row['planned_bytes'] == row['measured_bytes'] for row in rows.values())")" = True ] ||
     fail "other bytes than planned: $(cat out)"
@@ -87,11 +87,11 @@ done
 ablate json reweight --plan --level reweight --json
 python3 -c 'import json; assert json.load(open("out")) == json.load(open("json/ablation.json"))' || fail "other JSON is printed"
 
-# batches of get_batch are planned, too; where a callback's question makes the arena grow, the new one is measured
+# batches of get_batch are planned, too; if a callback's request makes the arena grow, the new one is measured
 ablate made game --steps 3
 ablate grown curriculum --level pace --steps 3
 
-# stopped in its second row: what the first brought is there
+# interrupted in its second row: the first one is kept
 rm -f err # which has such a line already
 "$BETTY_RUN" "$examples/reweight.ini" --threads 1 --ablate --steps 3 --output stopped >out 2>err &
 run=$!

@@ -13,6 +13,6 @@ planned() { # SETTING: bytes of the whole run
 
 cost=$(planned classifier.checkpointing=cost:70%)
 expect "$cost < 7e6"
-# Kernels of each instruction set need other bytes: of two searches one may end a per cent above the other.
+# The kernels of each instruction set need different bytes: one search may end a per cent above the other.
 budget=$((cost * 102 / 100))
 expect "$(planned "engine.memory_budget=$budget") <= $budget"

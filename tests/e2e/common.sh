@@ -37,7 +37,7 @@ expect() { # CONDITION: of awk
     awk "BEGIN { exit !($1) }" || fail "expected $1"
 }
 
-# CIFAR-10's format with a few images of noise, here.
+# A few images of noise in CIFAR-10's format.
 noise_images() {
     export BETTY_DATA=$PWD
     mkdir cifar-10-batches-bin || exit 1
@@ -59,7 +59,7 @@ same_bits() { # FOLDER OTHER WHAT: two runs have the same bits; the other one's 
     rm -r "$2"
 }
 
-# FOLDER OTHER [PART]: each number of the metrics within that part (1e-3) of the other's, of its size
+# FOLDER OTHER [PART]: every metric agrees with the other's, within this relative tolerance (1e-3)
 close() {
     python3 - "$1" "$2" "${3:-1e-3}" <<'END'
 import json
@@ -76,7 +76,7 @@ for a, b in zip(found, due):
 END
 }
 
-# COMMAND: calls it for each example, made small, with its name and settings. Images are those of noise_images.
+# COMMAND: called for each example, reduced in size, with its name and settings. Images come from noise_images.
 each_example() {
     local ini short small tiny
     short=(engine.train_iters=6 engine.valid_step=6 engine.log_step=1)
@@ -102,7 +102,7 @@ each_example() {
     tiny=(tokenizer=words:300 tokens=16 width=16 layers=1)
     "$1" pretrain "${short[@]}" "${tiny[@]/#/masked.}"
     run words pretrain engine.train_iters=2 engine.valid_step=0 "${tiny[@]/#/masked.}"
-    # In double precision: Adam makes steps of gradients that are zero but for rounding, as of a key's bias, and sama
+    # In double precision: Adam takes steps for gradients that are only rounding errors, as of a key's bias, and sama
     # divides by them.
     "$1" finetune "${short[@]}" engine.precision=fp64 "classifier.weights=$PWD/words/checkpoints/step-2.safetensors" \
         classifier.weights_layout=plain 'classifier.weights_names=masked.* > *' classifier.weights_missing=keep \

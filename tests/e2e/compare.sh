@@ -23,7 +23,7 @@ head -n 10 out | diff - due || fail "the first lines"
 grep -Eq '^  model\.valid\.loss +0\.[0-9]+ +0\.[0-9]+ +[-+]' out || fail "no validation loss"
 grep -Eq '^  measured_bytes.arena +[0-9]+ +[0-9]+ +=$' out || fail "no bytes"
 
-# the rate is an input of the program; the regularisation's form is code
+# the rate is an input of the program, but the form of the regularisation is code
 sed 's/bt_square/bt_abs/' "$BT_SOURCE_DIR/problems/logistic_hpo.c" >own.c
 cmp -s own.c "$BT_SOURCE_DIR/problems/logistic_hpo.c" && fail "nothing has changed"
 run three logistic_hpo "${few[@]}" engine.problems="$PWD/own.c"

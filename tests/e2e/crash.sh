@@ -6,7 +6,7 @@ ulimit -c 0
 ulimit -s 8192 # a recursion without end has one
 bad=0
 
-# Each place where a fault can be put is FAULT(place); the fault itself comes with -D.
+# FAULT(place) marks each possible place of a fault; the fault itself is defined with -D.
 cat >problem.c <<'C'
 #include <betty/betty.h>
 #include <signal.h>

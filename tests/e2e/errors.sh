@@ -92,7 +92,7 @@ expect() { # CODE TEXT ARGUMENTS...
     fi
 }
 
-# What stands there is right: only then do the mistakes below mean anything.
+# The unchanged files must work: only then do the errors below mean anything.
 if ! "$BETTY_RUN" run.ini --quiet --output good >out 2>err || [ -s out ] || [ ! -s good/summary.json ]; then
     echo "the run without a mistake failed:"
     cat err out

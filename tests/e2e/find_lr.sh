@@ -17,7 +17,7 @@ awk -F, -v rate="$rate" 'NR > 1 && $2 > rate * 0.99 && $2 < rate * 1.01 { found 
     runs/logistic_hpo-find-lr-1/lr.csv || fail "$rate is none of the rates"
 run suggested logistic_hpo engine.train_iters=20 engine.valid_step=20 "model.lr=$rate"
 
-# in the folder that is named; as JSON; the same numbers once more; of an upper level
+# in the given folder; as JSON; the same numbers again; for an upper level
 find_lr --output here
 cmp -s here/lr.csv runs/logistic_hpo-find-lr-1/lr.csv || fail "other numbers"
 find_lr --lr-range 1e-3:1:10 --json

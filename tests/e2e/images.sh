@@ -3,7 +3,7 @@
 . "$(dirname "$0")/common.sh" || exit 1
 export BETTY_DATA=$PWD
 
-# Squares whose place and colour tell the class, in noise: 200 images to train with, 100 to test.
+# Squares whose place and colour determine the class, with noise: 200 training images, 100 test images.
 mkdir cifar-10-batches-bin || exit 1
 python3 - <<'END' || fail "no images"
 import random
@@ -24,7 +24,8 @@ for name, count in [(f"data_batch_{i}", 40) for i in range(1, 6)] + [("test_batc
         file.write(b"".join(record(i % 10) for i in range(count)))
 END
 
-# reweight_cifar: a small residual network learns; batch norm's statistics serve the test; another run starts from its values
+# reweight_cifar: a small residual network learns; batch norm's statistics are used in the test; another run starts from
+# its values
 small=(classifier.resnet=8 classifier.batch_size=20 reweight.batch_size=10 reweight.clean=1 classifier.imbalance=2
     classifier.valid_batch_size=50)
 run first reweight_cifar engine.train_iters=60 engine.valid_step=60 "${small[@]}" classifier.lr=0.05
@@ -43,12 +44,12 @@ grep -q "none.safetensors: file not found in the working folder or in $examples"
 run parts reweight_cifar engine.train_iters=2 engine.valid_step=0 classifier.gradient_accumulation=2 "${small[@]}"
 grep -q "classifier: gradient_accumulation = 2: .* in 7 places: classifier.bn1 " err out || fail "no layers are named"
 
-# what is chosen for each node: no plain loop in any phase
+# the kernels chosen for each node: no plain loop in any phase
 "$BETTY_RUN" "$examples/reweight_cifar.ini" --info >out 2>err || fail "--info: $(cat err)"
 grep -q "conv.blocked" out || fail "no convolution"
 grep -E "\.reference " out && fail "a plain loop was chosen"
 
-# darts_cell: the search runs and names a cell
+# darts_cell: the search runs and prints a cell
 run search darts_cell engine.train_iters=3 engine.valid_step=3 classifier.filters=4 classifier.cells=1 \
     classifier.nodes=1 classifier.batch_size=4 arch.batch_size=4 classifier.valid_batches=1
 grep -qE "^node 2 = [a-z_0-9]+\([01]\) \+ [a-z_0-9]+\([01]\)$" out || fail "no cell: $(cat out)"
@@ -63,7 +64,7 @@ run perceptron maml_omniglot engine.train_iters=4 engine.valid_step=4 meta.block
 run imaml imaml_omniglot engine.train_iters=64 engine.valid_step=64 "${tiny[@]}"
 expect "$(metric imaml meta.valid.acc) > 0.25"
 
-# learning_by_ignoring: images like the target's get the larger weights
+# learning_by_ignoring: images similar to the target's get larger weights
 run ignoring learning_by_ignoring engine.train_iters=100 engine.valid_step=100 ignore.few=10 pretrain.many=30 \
     finetune.valid_batches=5 pretrain.batch_size=50
 expect "$(metric ignoring pretrain.useful) > $(metric ignoring pretrain.all) + 0.002"

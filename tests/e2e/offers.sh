@@ -50,7 +50,7 @@ PYTHON
     [ "$count" -ge "$3" ] || fail "$count offers: $(cat err)"
 }
 
-# bytes of batches, and of states of an inner loop
+# bytes of batches, and of the states of an inner loop
 budget tight.ini reweight 2500KiB
 refused tight.ini
 expect_fits tight.ini 2560000 2
@@ -69,7 +69,7 @@ grep -q 'itd_spacing = auto for learner' err || fail "no spacing is offered"
 sed -i '$a unroll_steps = 10' loop.ini && sed -i '/^unroll_steps = 1$/d;/^unroll_steps *= 1$/d' loop.ini
 expect_fits loop.ini 24117248 2
 
-# a level that may not compute again, and would
+# a level that is not allowed to recompute, but would need to
 budget held.ini reweight 1
 refused held.ini --set classifier.checkpointing=none
 grep -q 'none of these would fit: ' err || fail "what cannot fit is offered"
@@ -77,7 +77,7 @@ grep -q 'checkpointing not set for classifier' err || fail "the budget may not c
 refused held.ini --quiet --plan --json
 grep -q 'none of these would fit: ' err || fail "not said"
 
-# a run that goes on has its settings; other mistakes have nothing to do with budgets
+# a resumed run has its settings; other errors have nothing to do with budgets
 "$BETTY_RUN" --resume run --set engine.memory_budget=1000 >out 2>err
 [ $? -eq 2 ] || fail "not 2 when resumed"
 grep -q 'memory_budget = 1000: the smallest plan' err || fail "another failure"

@@ -34,7 +34,8 @@ else
         divided bits reweight "${short[@]}"
         divided bits reweight_cifar "${short[@]}" "${small[@]}"
         divided bits language "${short[@]}" engine.train_iters=2 engine.valid_step=2 language.batch_size=16 mixture.batch_size=16
-        # A learner's few examples are on each rank: there a product adds to what it meets, and with parts it does not.
+        # Each rank has a learner's few examples: a product there adds to existing values, which it cannot do with
+        # parts.
         divided rounded maml "${short[@]}"
         divided rounded learning_by_ignoring "${short[@]}"
     done
@@ -47,7 +48,7 @@ else
     divided rounded weak_labels "${short[@]}"
 fi
 
-# A checkpoint knows nothing of it: a run goes on with another strategy, and other numbers of ranks.
+# A checkpoint does not depend on it: a run can be resumed with another strategy, and other numbers of ranks.
 begin() { # FOLDER SETTING...
     run "$1" reweight engine.train_iters=20 engine.valid_step=10 engine.checkpoint_step=10 engine.checkpoint_keep=9 "${@:2}"
 }

@@ -54,7 +54,7 @@ static void done(bt_module *net)
     bt_module_free(net);
 }
 
-/* The modules of golden_torch.py. */
+/* The modules in golden_torch.py. */
 static bt_module *all_kinds(void)
 {
     bt_conv2d_options conv = bt_conv2d_defaults();

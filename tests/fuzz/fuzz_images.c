@@ -6,7 +6,7 @@
 #include <string.h>
 #include <zlib.h>
 
-static volatile unsigned sum; /* so that each pixel is looked at */
+static volatile unsigned sum; /* so that each pixel is read */
 static uint8_t *image;
 static size_t room;
 static int64_t channels_asked;

@@ -3,7 +3,7 @@
 
 #include "data/read.h"
 
-static volatile unsigned sum; /* so that each byte is looked at */
+static volatile unsigned sum; /* so that each byte is read */
 
 void fuzz_one(const uint8_t *data, size_t size)
 {

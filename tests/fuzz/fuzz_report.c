@@ -51,7 +51,7 @@ static void make_folders(const char *content)
     atexit(remove_folders);
 }
 
-/* No text of the input is an element, or ends an attribute. */
+/* No text of the input becomes an element, or ends an attribute. */
 static void look(const char *html)
 {
     fuzz_check(strstr(html, "<script") == NULL && strstr(html, "<img") == NULL, "words have become an element");

@@ -109,22 +109,22 @@ static void change(input *to)
     uint8_t byte = below(2) ? notable[below(sizeof notable)] : (uint8_t)below(256);
     uint8_t many[64];
     switch (below(6)) {
-    case 0: /* another byte */
+    case 0: /* change a byte */
         replace(to, at, rest > 0, &byte, 1);
         break;
-    case 1: /* one more */
+    case 1: /* insert one */
         replace(to, at, 0, &byte, 1);
         break;
-    case 2: /* some less */
+    case 2: /* remove some */
         replace(to, at, below((rest < 16 ? rest : 16) + 1), NULL, 0);
         break;
-    case 3: /* the file breaks off */
+    case 3: /* truncate the input */
         to->size = at;
         break;
-    case 4: /* a piece of another input */
+    case 4: /* a part of another input */
         replace(to, at, below(rest + 1), other->data + from, below(other->size - from + 1));
         break;
-    default: /* a byte many times over */
+    default: /* repeat a byte many times */
         memset(many, byte, sizeof many);
         replace(to, at, 0, many, below(sizeof many));
     }

@@ -16,7 +16,7 @@ trap 'rm -rf "$work"' EXIT
 
 compile() { "${CC:-cc}" -std=c11 -Wall -Wextra -Werror "$@"; }
 
-# What ours says in numbers: enumerators, defined values, sizes of types, and where a result's fields lie.
+# The numbers in our headers: enumerators, macros, sizes of types, and offsets of a result's fields.
 values() {
     sed -n 's/^#define \([A-Za-z0-9_]*\) *[(0-9].*/\1/p' "$1"
     grep -o '\b[A-Za-z0-9_]* = [0-9]' "$1" | sed 's/ = .*//'

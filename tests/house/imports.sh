@@ -79,7 +79,7 @@ END {
 }'
 bad=$?
 
-# Headers of engine/ are read whole: short; and nothing but rooms stands in engine/.
+# Headers of engine/ are read in full, so they are short; and engine/ only contains rooms.
 while IFS= read -r header; do
     lines=$(wc -l <"$header")
     if [ "$lines" -gt 150 ]; then echo "$header: $lines lines; a header of engine/ has at most 150"; bad=1; fi

@@ -61,7 +61,7 @@ START_TEST(what_has_a_length)
     bt_proto_message(&text, 16, &inner);
     ck_assert(!inner.data && !inner.size);
     EXPECT("\x82\x01\x03\x08\x96\x01");
-    bt_proto_message(&text, 3, &inner); /* nothing in it */
+    bt_proto_message(&text, 3, &inner); /* empty */
     EXPECT("\x1a\x00");
     bt_proto_head(&text, 7, 300);
     EXPECT("\x3a\xac\x02");

@@ -34,7 +34,7 @@ passes() { # TEST; 77: it says why it has nothing to do here
     local status=0
     qemu-aarch64 -L "$root" "$place/build/tests/bin/$1" >log 2>&1 || status=$?
     [ $status -ne 0 ] && [ $status -ne 77 ] || return 0
-    # qemu-user has a fault of its own where the child of a program with threads makes threads.
+    # qemu-user has a bug: threads fail in the forked child of a program with threads.
     grep -q ':team:after_a_fork:' log && ! grep -E ':[EF]:' log | grep -qv ':team:after_a_fork:'
 }
 for test in "${tests[@]}"; do

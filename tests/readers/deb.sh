@@ -34,7 +34,7 @@ apt-get purge -y -q betty-run betty-data libbetty-dev 'libbetty[0-9]*'
 ! find /usr /etc -path '*betty*' | grep . || exit 1
 END
 suite=$(sed -n 's/^VERSION_CODENAME=//p' /etc/os-release)
-# The hooks run in a shell of mmdebstrap's, whose $1 is the new root.
+# The hooks run in a shell of mmdebstrap, whose $1 is the new root.
 # shellcheck disable=SC2016
 mmdebstrap --variant=apt --format=null --skip=cleanup/apt --dpkgopt=force-unsafe-io "$suite" /dev/null \
     --customize-hook='mkdir "$1/tmp/packages"' \

@@ -37,7 +37,7 @@ static void take(void *user, op_model *model)
     char path[256];
     snprintf(path, sizeof path, "%s.onnx", model->name);
     bt_status status = bt_module_export(model->module, path, model->inputs, model->count);
-    if (status == BT_ERROR_UNSUPPORTED) { /* of an output that has no equal */
+    if (status == BT_ERROR_UNSUPPORTED) { /* an output without an ONNX equivalent */
         fprintf(stderr, "%s\n", bt_error());
         bt_error_clear();
         return;

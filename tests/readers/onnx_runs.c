@@ -18,7 +18,7 @@ static void die(const char *what)
     exit(1);
 }
 
-/* Networks that are given more than a field of the batch: DARTS the weights of its candidates. */
+/* Some networks have inputs besides the batch's field: in DARTS, the weights of the candidates. */
 static bt_tensor *forward(bt_problem *self, const bt_batch *batch)
 {
     bt_tensor *x = bt_field(batch, "%s", input);
@@ -29,7 +29,7 @@ static bt_tensor *forward(bt_problem *self, const bt_batch *batch)
     return bt_forward(self, x);
 }
 
-/* One number, to learn the shape. */
+/* Returns one number; used to learn the shape. */
 static bt_tensor *probe(bt_problem *self, const bt_batch *batch)
 {
     bt_tensor *y = forward(self, batch);

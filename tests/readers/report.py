@@ -13,7 +13,7 @@ from playwright.sync_api import sync_playwright
 
 BETTY, EXAMPLES = os.environ["BETTY_RUN"], os.environ["BT_SOURCE_DIR"] + "/examples/"
 
-# What is in the way of what: boxes in pixels. Text of a box that scrolls may lie beyond its edge, and no other.
+# Finds overlapping elements: boxes in pixels. Only text in a scrolling box may extend beyond its edge.
 LOOK = r"""
 () => {
   const faults = [], wide = document.documentElement.clientWidth, seen = element => {

@@ -30,7 +30,7 @@ def read(folder):
     return found
 
 
-# To step 400, once more from the checkpoint of step 200, whose files are all there still, and on to 600.
+# To step 400, again from the checkpoint of step 200 (all files are still there), and on to 600.
 betty_run(f"{os.environ['BT_SOURCE_DIR']}/examples/logistic_hpo.ini", "--output", "run",
           **SETTINGS, **{"engine.train_iters": 400, "engine.checkpoint_keep": 9})
 first = {tag: len(read("run").Scalars(tag)) for tag in read("run").Tags()["scalars"]}
@@ -53,7 +53,7 @@ for events in (found, live):
         for (_, value), (_, wanted) in zip(scalars, values):
             assert abs(value - wanted) <= 1e-6 * abs(wanted), (tag, value, wanted)
 
-# Readers that know nothing of a START find nothing twice either.
+# Readers that do not know about START find no duplicates either.
 paths = sorted(glob.glob("run/events.out.tfevents.*"))
 assert len(paths) == 2, paths
 seen = [(value.tag, event.step) for path in paths for event in EventFileLoader(path).Load()
@@ -78,7 +78,7 @@ with open("run/config.ini") as file:
 assert [event.step for event in text] == [0]
 assert text[0].tensor_proto.string_val[0].decode() == f"```\n{config}```\n"
 assert re.search(r"^train_iters = 400$", config, re.M)
-# What the server shows: its own reader goes by files, and may still be at it.
+# The data shown by the server: its own reader goes by files, and may still be reading.
 server = subprocess.Popen([os.path.join(os.path.dirname(sys.executable), "tensorboard"), "--logdir", ".", "--port", "0"],
                           stderr=subprocess.PIPE, text=True)
 

@@ -27,7 +27,7 @@ void *REAL_ALIGNED(size_t alignment, size_t size);
 
 static _Thread_local long left, spared;
 static _Thread_local bool on, paused, all_fail, failed;
-static long live; /* of all threads that are watched: one at a time */
+static long live; /* of all watched threads: one at a time */
 
 static bool fails(void)
 {

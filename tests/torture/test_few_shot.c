@@ -114,7 +114,7 @@ START_TEST(a_run)
 }
 END_TEST
 
-/* An engine that has met an error only says it: what it holds is looked at from inside. */
+/* After an error, an engine only returns that error, so its state is inspected from inside. */
 static void look(bt_problem *self, double *values, int64_t *step)
 {
     memcpy(values, var_near(self->module->param_block.flat), SIZE * sizeof *values);
