@@ -8,7 +8,7 @@ export FAKE_CUDA_DEVICES=3
 
 closer() { close "$1" "$2" 1e-5 || fail "$1: other numbers than $2"; } # FOLDER OTHER
 
-planned() { # FOLDER: what lies on the device of rank 0 is what the plan says
+planned() { # FOLDER: rank 0's device holds the planned bytes
     expect "$(metric "$1" device_planned_bytes) == $(metric "$1" device_bytes) && $(metric "$1" device_bytes) > 0"
 }
 

@@ -28,7 +28,7 @@ machine() { sed -n "s/.*architecture='\([^']*\)'.*/\1/p" "$1" | head -n 1; }
 # Types that the headers only name may change: users only have pointers to them.
 opaque=$(cat "$BT_SOURCE_DIR"/libbetty/include/betty/*.h | sed -n 's/^typedef struct \(bt_[a-z0-9_]*\) bt_.*;.*/\1/p' | paste -sd '|')
 printf '[suppress_type]\nname_regexp = ^(%s)$\n' "$opaque" >"$work/opaque"
-compare() { # STORED: what has changed since, in $work/changes and $status
+compare() { # STORED: the changes since, in $work/changes and $status
     status=0
     abidiff --no-added-syms --suppressions "$work/opaque" "$1" "$work/libbetty.abi" >"$work/changes" || status=$?
     [ $((status & 3)) = 0 ] || { cat "$work/changes"; exit 1; } # abidiff itself failed

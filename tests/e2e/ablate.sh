@@ -9,13 +9,13 @@ ablate() { # FOLDER INI OPTIONS...
     shift 2
     "$BETTY_RUN" "$examples/$ini.ini" --threads 1 --ablate --output "$folder" "$@" >out 2>err || fail "$ini ($*) failed"
 }
-value() { # FOLDER PYTHON: of the rows by name, `rows`, in ablation.json
+value() { # FOLDER PYTHON: an expression on `rows` of ablation.json, by name
     python3 -c 'import json, sys
 rows = {row["row"]: row for row in json.load(open(sys.argv[1] + "/ablation.json"))["rows"]}
 total = lambda row, key="planned_bytes": sum(rows[row][key].values())
 print(eval(sys.argv[2]))' "$1" "$2" || fail "no such value: $2"
 }
-planned() { # INI SETTING...: bytes that --plan says
+planned() { # INI SETTING...: the bytes printed by --plan
     local ini=$1 setting settings=()
     shift
     for setting in "$@"; do settings+=(--set "$setting"); done
@@ -27,7 +27,7 @@ same() { # FOLDER INI ROW SETTING...
     shift 3
     [ "$(value "$folder" "total('$row')")" = "$(planned "$ini" "$@")" ] || fail "$ini: other bytes in the row $row"
 }
-picture() { # FOLDER: it is XML, and has each row's name and, in its bars, as many bytes as the rows, to a pixel
+picture() { # FOLDER: it is XML, with each row's name, and bars that match the rows' bytes, to a pixel
     python3 - "$1" <<'PYTHON' || fail "$1/ablation.svg is not right"
 import json, sys, xml.etree.ElementTree as xml
 svg = "{http://www.w3.org/2000/svg}"
@@ -92,7 +92,7 @@ ablate made game --steps 3
 ablate grown curriculum --level pace --steps 3
 
 # interrupted in its second row: the first one is kept
-rm -f err # which has such a line already
+rm -f err # it already has such a line
 "$BETTY_RUN" "$examples/reweight.ini" --threads 1 --ablate --steps 3 --output stopped >out 2>err &
 run=$!
 for _ in $(seq 300); do

@@ -14,14 +14,14 @@ fail() {
 
 examples=$BT_SOURCE_DIR/examples
 
-run() { # FOLDER INI SETTING...: an example; what it says is in out and err
+run() { # FOLDER INI SETTING...: runs an example; its output is in out and err
     local folder=$1 ini=$2 setting settings=()
     shift 2
     for setting in "$@"; do settings+=(--set "$setting"); done
     "$BETTY_RUN" "$examples/$ini.ini" --threads 1 --output "$folder" "${settings[@]}" >out 2>err || fail "$ini ($*) failed"
 }
 
-mistake() { # TEXT ARGUMENTS...: wrong usage or input, and what is said of it
+mistake() { # TEXT ARGUMENTS...: wrong usage or input, and its error message
     local text=$1
     shift
     "$BETTY_RUN" "$@" >out 2>err
@@ -33,7 +33,7 @@ metric() { # FOLDER NAME: its last value
     grep -oE "\"$2\": [^,}]+" "$1/summary.json" | tail -n 1 | sed 's/.*: //'
 }
 
-expect() { # CONDITION: of awk
+expect() { # CONDITION: in awk
     awk "BEGIN { exit !($1) }" || fail "expected $1"
 }
 
@@ -53,7 +53,7 @@ END
 
 numbers() { sed 's/"time": *[0-9.e-]*,//' "$1/metrics.jsonl"; } # FOLDER: its metrics, without the time
 
-same_bits() { # FOLDER OTHER WHAT: two runs have the same bits; the other one's folder goes
+same_bits() { # FOLDER OTHER WHAT: two runs have the same bits; removes the other one's folder
     cmp -s <(numbers "$1") <(numbers "$2") || fail "other numbers $3"
     cmp -s "$1"/checkpoints/*.safetensors "$2"/checkpoints/*.safetensors || fail "another state $3"
     rm -r "$2"
@@ -88,7 +88,7 @@ each_example() {
     done
     "$1" learning_by_ignoring "${short[@]}" ignore.batch_size=10 finetune.batch_size=10 \
         pretrain.batch_size=10 finetune.valid_batches=1
-    "$1" weak_labels "${short[@]}" engine.precision=fp64 # it counts who is right: one more or less is no rounding
+    "$1" weak_labels "${short[@]}" engine.precision=fp64 # it counts correct answers: a difference of one is not rounding
     for ini in maml sine; do
         "$1" $ini "${short[@]}" meta.valid_batches=5
     done

@@ -3,7 +3,7 @@
 # wrong input.
 . "$(dirname "$0")/common.sh" || exit 1
 ulimit -c 0
-ulimit -s 8192 # a recursion without end has one
+ulimit -s 8192 # so that infinite recursion ends
 bad=0
 
 # FAULT(place) marks each possible place of a fault; the fault itself is defined with -D.

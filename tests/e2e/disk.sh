@@ -74,7 +74,7 @@ for closed in '>&-' '2>&-' '<&- >&- 2>&-'; do
     rm -rf closed
     eval "\"\$BETTY_RUN\" run.ini --output closed >out 2>err $closed"
     code=$?
-    case $closed in '2>&-') due=0 ;; *) due=1 ;; esac # what is printed gets lost
+    case $closed in '2>&-') due=0 ;; *) due=1 ;; esac # printed output is lost
     [ $code -eq $due ] || complain "$closed: exit code $code, expected $due"
     diff <(without_time closed/metrics.jsonl) <(without_time good/metrics.jsonl) >diff ||
         complain "$closed: metrics.jsonl holds something else: $(head -n 5 diff)"
@@ -82,7 +82,7 @@ done
 
 # folders that cannot be written
 touch file
-mv file runs # where folders without a name of their own go
+mv file runs # the parent of folders without --output
 "$BETTY_RUN" run.ini --quiet 2>err
 [ $? -eq 2 ] || complain "runs is a file: expected exit code 2"
 grep -qF 'the output folder runs cannot be created: Not a directory' err || complain "expected: runs cannot be created"

@@ -69,7 +69,7 @@ lr = 0.1
 lr = 0.1
 INI
 
-changed() { # SED-PROGRAM: run.ini, changed
+changed() { # SED-PROGRAM: changes run.ini
     sed "$1" run.ini >changed.ini
 }
 variant() { # NAME...: problem.c with these macros, as variant.c

@@ -7,7 +7,7 @@
 run votes weak_labels engine.train_iters=300 engine.valid_step=300
 run majority weak_labels engine.train_iters=300 engine.valid_step=300 engine.levels=classifier classifier.baseline=true
 expect "$(metric votes classifier.valid.acc) > $(metric majority classifier.valid.acc) + 0.03"
-expect "$(metric votes classifier.right) > 0.87" # of the votes 85 % are right
+expect "$(metric votes classifier.right) > 0.87" # 85 % of the votes are right
 
 # three_level: strengths move independently, and the regularised level still learns
 run three three_level engine.train_iters=200 engine.valid_step=200 classifier.hidden=20 reweight.hidden=10

@@ -171,7 +171,7 @@ go_on killed
 same_as_calm killed
 
 begin child
-read -r first _ <"/proc/$run/task/$run/children" # whose line has no end
+read -r first _ <"/proc/$run/task/$run/children" # the line has no newline
 [ -n "$first" ] || fail "it has no children"
 kill -KILL "$first"
 wait $run

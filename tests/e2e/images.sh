@@ -36,7 +36,7 @@ again=(engine.train_iters=1 engine.valid_step=1 classifier.lr=0 "classifier.weig
 run again reweight_cifar "${again[@]}" "${small[@]}"
 grep -q "classifier: .*step-60.safetensors: 37 of 37 parameters and buffers are loaded from the file" err out ||
     fail "nothing is said of the weights"
-expect "$(metric again classifier.valid.acc) > $(metric first classifier.valid.acc) - 0.1" # the statistics move once
+expect "$(metric again classifier.valid.acc) > $(metric first classifier.valid.acc) - 0.1" # the statistics are updated once
 "$BETTY_RUN" "$examples/reweight_cifar.ini" --set classifier.weights=none.safetensors \
     --set classifier.resnet=8 >out 2>err && fail "weights that are not there"
 grep -q "none.safetensors: file not found in the working folder or in $examples" err ||

@@ -28,8 +28,8 @@ build "$BT_SOURCE_DIR/examples/embed.c" embed "${libs[@]}"
 build "$BT_SOURCE_DIR/examples/step_by_step.c" step_by_step "${libs[@]}"
 build "$BT_SOURCE_DIR/examples/environment.c" environment "${libs[@]}" -lm
 (cd "$work" && LD_LIBRARY_PATH=$libdir ./embed | tail -n 6)
-(cd "$work" && LD_LIBRARY_PATH=$libdir ./step_by_step) # fails where ten calls are not one
-(cd "$work" && LD_LIBRARY_PATH=$libdir ./environment) # fails where the best arm is not found
+(cd "$work" && LD_LIBRARY_PATH=$libdir ./step_by_step) # fails if ten calls differ from one
+(cd "$work" && LD_LIBRARY_PATH=$libdir ./environment) # fails if it does not find the best arm
 
 # The headers' macros work in C++, too; embed.cpp learns the same as embed.c.
 if command -v "${CXX:-c++}" >/dev/null; then

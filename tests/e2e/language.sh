@@ -3,7 +3,7 @@
 . "$(dirname "$0")/common.sh" || exit 1
 
 run model language engine.train_iters=60 engine.valid_step=60 language.tokenizer=words:300 mixture.batch_size=16
-expect "$(metric model language.valid.perplexity) < 46" # by the frequencies of words alone 49.9
+expect "$(metric model language.valid.perplexity) < 46" # 49.9 from word frequencies alone
 expect "$(metric model mixture.weight.0) != 1"
 
 text=$("$BETTY_RUN" --evaluate model --sample "It was a" --tokens 12 --temperature 0.8 --top 40)
@@ -36,7 +36,7 @@ refused "layers.1.self_attn.in_proj_bias >" "$BT_SOURCE_DIR/examples/language.in
 
 # The bytes that a layer saves for its derivatives are those in docs/memory.md; by default, everything except
 # attention's weights.
-planned() { # LAYERS HOLD-ATTENTION KEY: a number of the plan, the first one of this name
+planned() { # LAYERS HOLD-ATTENTION KEY: the first number with this name in the plan
     "$BETTY_RUN" "$BT_SOURCE_DIR/examples/language.ini" --threads 1 --plan --json --set engine.levels=language --set language.baseline=true \
         --set language.batch_size=256 --set language.prefetch=false --set "language.layers=$1" --set "language.hold_attention=$2" >plan 2>err ||
         fail "there is no plan of $1 layers"

@@ -4,11 +4,11 @@
 . "$(dirname "$0")/common.sh" || exit 1
 if [ -n "${BT_SANITIZE:-}" ]; then echo "skipped: sanitizers hold memory of their own"; exit 77; fi
 
-number() { # FILE KEY: the last one
+number() { # FILE KEY: the last number with this name
     grep -oE "\"$2\": [0-9]+" "$1" | tail -n 1 | sed 's/.*: //'
 }
 
-check() { # NAME MOST-OF-THE-PROGRAM: of the folder and the plan of this name
+check() { # NAME MOST-OF-THE-PROGRAM: checks the folder and the plan of this name
     local planned program outside
     planned=$(number "$1.json" program_peak_bytes)
     program=$(number "$1/summary.json" program_peak_bytes)
@@ -57,7 +57,7 @@ printf '[engine]\nproblems = rows.c\ntrain_iters = 20\n[model]\nlr = 1e-4\n' >ro
 "$BETTY_RUN" rows.ini --threads 1 --plan --json >rows.json 2>err || fail "--plan failed"
 "$BETTY_RUN" rows.ini --threads 1 --quiet --output rows 2>err || fail "the run failed"
 expect "$(number rows.json data_bytes) >= 20000 * 50 * 4"
-check rows 12e6 # while the file is read its numbers are doubles
+check rows 12e6 # its numbers are doubles while the file is read
 "$BETTY_RUN" rows.ini --plan >out 2>err || fail "--plan failed"
 grep -qE '^data sets +[0-9]+ ' out || fail "no line for the data: $(cat out)"
 grep -qE '^the program itself +[0-9]+ ' out || fail "no line for the program: $(cat out)"
@@ -190,7 +190,7 @@ plan_of() { # NAME METHOD [SETTING]...
 }
 plan_of darts darts
 expect "$(arena_of darts.json) >= 242e6 && $(arena_of darts.json) <= 245e6"
-parts() { # FILE PART KEY: of the first part of this name
+parts() { # FILE PART KEY: from the first part of this name
     python3 -c 'import json, sys
 levels = json.load(open(sys.argv[1]))["levels"]
 parts = [part for level in levels for phase in level["phases"] for part in phase["parts"]]

@@ -7,16 +7,16 @@ command -v python3 >/dev/null || { echo "skipped: there is no python3"; exit 77;
 budget() { # FILE INI BYTES: the example with this budget, in its second line
     { echo "[engine]"; echo "memory_budget = $3"; grep -v '^\[engine\]' "$examples/$2.ini"; } >"$1"
 }
-refused() { # FILE OPTIONS...: what is said is in err
+refused() { # FILE OPTIONS...: the message is in err
     local file=$1
     shift
     "$BETTY_RUN" "$file" --threads 1 "$@" >out 2>err
     [ $? -eq 2 ] || fail "not 2: $file $*"
-    grep -qv '^setting up: ' out && fail "something was printed: $(head -n 3 out)" # what takes a second says so
+    grep -qv '^setting up: ' out && fail "something was printed: $(head -n 3 out)" # slow steps print this
     grep -qF "$file:2: [engine] memory_budget = " err || fail "no file, line and key"
     [ ! -e runs ] || fail "a folder is left"
 }
-settings() { # an array of lines "BYTES --set A --set B", one for each offer in err
+settings() { # a line "BYTES --set A --set B" for each offer in err
     python3 - <<'PYTHON' || fail "the offers cannot be read"
 import re
 line = [l for l in open("err") if "each of these alone would fit" in l][0].split(": ", 2)[2].strip()
@@ -32,7 +32,7 @@ for offer in line.split("; "):
     print(*words)
 PYTHON
 }
-expect_fits() { # FILE BYTES: all that is offered
+expect_fits() { # FILE BYTES: checks each offer
     local file=$1 bytes=$2 count=0 said options
     settings >offers
     while read -r said options; do

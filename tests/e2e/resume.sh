@@ -88,7 +88,7 @@ lines() { sed 's/"time":[^,]*,//' "$1/metrics.jsonl"; }
 summary() { grep -vE '"(seconds|data_seconds|ms_per_step|outside_bytes|output|checkpoint_step)":' "$1/summary.json"; }
 
 RANDOM=4711
-wanted=50 share=14 # kills: at least in all, and at most in one run
+wanted=50 share=14 # kills: the minimum in all runs, the maximum in one run
 [ -z "${BT_SANITIZE:-}" ] || wanted=8 share=3
 kills=0 writing=0
 

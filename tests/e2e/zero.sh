@@ -5,7 +5,7 @@
 . "$(dirname "$0")/common.sh" || exit 1
 noise_images
 
-divided() { # bits, state (bits of what is kept, numbers to rounding) or rounded, INI SETTING...
+divided() { # bits, state (the state's bits, metrics up to rounding) or rounded, INI SETTING...
     local due=$1 ini=$2 strategy
     shift
     run whole "$@" engine.ranks=3
@@ -26,7 +26,7 @@ divided() { # bits, state (bits of what is kept, numbers to rounding) or rounded
 short=(engine.train_iters=6 engine.valid_step=6 engine.log_step=1)
 small=(classifier.resnet=8 classifier.batch_size=20 reweight.batch_size=10 reweight.clean=1 classifier.imbalance=2
     classifier.valid_batch_size=50)
-if ldd "$BETTY_RUN" | grep -q libasan; then # a look at each way; engine.zero and engine.ranks have the rest
+if ldd "$BETTY_RUN" | grep -q libasan; then # one test of each kind; engine.zero and engine.ranks cover the rest
     divided bits reweight "${short[@]}"
     turns=1 divided rounded maml "${short[@]}"
 else

@@ -28,16 +28,16 @@ values() {
 
 bad=0
 for header in cuda_runtime_api.h cublasLt.h cudnn_graph.h nccl.h; do
-    [ -e "$toolkit/$header" ] || continue # cuDNN and NCCL come by themselves
+    [ -e "$toolkit/$header" ] || continue # cuDNN and NCCL are separate packages
     ours=tests/fake_cuda/$header
     values "$ours" >"$work/values"
-    { # a program that prints them, by our header, as claims
+    { # a program that prints the values of our header as assertions
         printf '#include "%s"\n#include <stddef.h>\n#include <stdio.h>\nint main(void) {\n' "$header"
         sed 's/.*/printf("_Static_assert((long long)(&) == %lldLL, \\"&\\");\\n", (long long)(&));/' "$work/values"
         echo 'return 0; }'
     } >"$work/print.c"
     compile -Itests/fake_cuda "$work/print.c" -o "$work/print" || exit 1
-    { # which stand or fall by the toolkit's
+    { # the assertions, compiled with the toolkit's header
         printf '#include <stddef.h>\n#include <cuda_runtime_api.h>\n#include <%s>\n' "$header"
         printf '#define FAKE_CUDA_FUNCTIONS_ONLY\n#include "%s"\n' "$PWD/$ours"
         "$work/print"

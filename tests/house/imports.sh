@@ -14,7 +14,7 @@ BEGIN {
     n = split("hierarchy config plugin output process level traced solve step schedule state check session find_lr compare ablation grid report command", order, " ")
     for (i = 1; i <= n; i++) inner[order[i]] = i
 }
-function inner_room(path,    parts) { # of engine/: "level"; "": not there, or in no room
+function inner_room(path,    parts) { # a room of engine/, as "level"; "": not in engine/, or in no room
     if (path !~ /^engine\/[^\/]+\//) return ""
     split(path, parts, "/")
     return parts[2]

@@ -247,7 +247,7 @@ def value():
     return net, lambda: net.value
 
 
-equals = {  # a module, which takes what ours does; or one, and a function that calls it so
+equals = {  # a module with our inputs; or a module, and a function that calls it with them
     "mlp": mlp(F.relu, 16, 12, 12, 3),
     "mlp_gelu": mlp(F.gelu, 16, 12, 3),
     "linear": nn.Linear(5, 3),
@@ -286,7 +286,7 @@ equals = {  # a module, which takes what ours does; or one, and a function that 
     "lstm_cell": lstm_cell(),
     "gru_cell": nn.GRUCell(4, 5),
 }
-none = {  # without an equal in PyTorch: rotary positions, heads of another width, statistics without a scale; DARTS
+none = {  # without an equivalent in PyTorch: rotary positions, heads of another width, statistics without a scale; DARTS
     "batch_norm_plain", "darts", "attention_causal", "attention_source", "attention_blocks", "transformer_rotary"}
 
 

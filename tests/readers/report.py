@@ -84,7 +84,7 @@ def make_runs():
     betty(hpo, "--check-hypergradient", "--output", "grid/model.lr=0.1,seed=1")
     betty(hpo, "--profile", "--set", "engine.train_iters=200", "--output", "one", *short)
     betty(hpo, "--ablate", "--plan", "--output", "ablation")
-    with open("ablation/ablation.json") as file: # times of some length: measured ones take minutes
+    with open("ablation/ablation.json") as file: # made-up times: measuring takes minutes
         ablation = json.load(file)
     for k, row in enumerate(ablation["rows"]):
         row["ms_per_step"] = [12.5 + k, 12 + k, 13.75 + k]

@@ -4,7 +4,7 @@
 set -eu
 "$BT_SOURCE_DIR/dev" package >log || { cat log; exit 1; }
 archive=$(ls "$BT_BUILD_DIR"/package/libbetty-*.tar.gz)
-place=$(mktemp -d) # not below the checkout
+place=$(mktemp -d) # outside the checkout
 trap 'rm -rf "$place"' EXIT
 tar -xzf "$archive" -C "$place"
 source=$(echo "$place"/libbetty-*)

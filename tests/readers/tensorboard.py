@@ -35,7 +35,7 @@ betty_run(f"{os.environ['BT_SOURCE_DIR']}/examples/logistic_hpo.ini", "--output"
           **SETTINGS, **{"engine.train_iters": 400, "engine.checkpoint_keep": 9})
 first = {tag: len(read("run").Scalars(tag)) for tag in read("run").Tags()["scalars"]}
 assert first["model/loss"] == 8 and first["model/valid/loss"] == 4, first
-live = read("run")  # as a TensorBoard that is open while the run is taken up again
+live = read("run")  # like a TensorBoard that is open while the run resumes
 betty_run("--resume", "run/checkpoints/step-200", **{"engine.train_iters": 600})
 live.Reload()
 
@@ -58,7 +58,7 @@ paths = sorted(glob.glob("run/events.out.tfevents.*"))
 assert len(paths) == 2, paths
 seen = [(value.tag, event.step) for path in paths for event in EventFileLoader(path).Load()
         for value in event.summary.value]
-assert len(seen) == len(set(seen)) == sum(map(len, due.values())) + 1  # and the configuration
+assert len(seen) == len(set(seen)) == sum(map(len, due.values())) + 1  # plus the configuration
 
 # Histograms: of a weight for each example, between two lines of metrics; and of the norms of hypergradients.
 betty_run(f"{os.environ['BT_SOURCE_DIR']}/examples/reweight.ini", "--output", "weights",
