@@ -1,4 +1,4 @@
-/* What a program asks an engine: the check of its hypergradients, its memory, batches for its problems.
+/* Requests of a program to an engine: the check of its hypergradients, its memory, batches for its problems.
  *
  *   lower  C(w) = |w|^2 - lambda w     upper  F = |w - 1|^2 / 2: with cg, exact at the solution */
 #include "levels.h"

@@ -192,7 +192,7 @@ static double work_of(const bt_engine *engine)
     return sum;
 }
 
-/* The least work within the budget, over everything that the loop of the upper problem's solve may hold. */
+/* The least work within the budget, over all holdings of the upper problem's solve. */
 static double least_work(bt_engine *engine, size_t budget)
 {
     static const int all[] = {BT_HOLD_ALL, BT_HOLD_FORWARD, BT_HOLD_CUTS, BT_HOLD_NOTHING};
@@ -237,7 +237,7 @@ START_TEST(more_bytes_never_take_more_work)
 }
 END_TEST
 
-/* The lower limit is the memory that is kept for the whole run. */
+/* A budget below what is kept for the whole run is refused with the same minimum. */
 START_TEST(less_than_what_is_kept)
 {
     bt_engine *engine = engine_of(0, methods[0]);

@@ -1,7 +1,7 @@
-/* tests/engine/test_check.c: what --check-hypergradient compares, and when it says that the two disagree.
+/* tests/engine/test_check.c: what --check-hypergradient compares, and when it reports a disagreement.
  *
  * C = sum of h w^2 / 2 - lambda w, F = sum of w + lambda^2 / 2: after K steps of SGD at rate r
- * dF/dlambda = (1 - (1 - r h)^K) / h + lambda, in place of the first term of which darts has 1. */
+ * dF/dlambda = (1 - (1 - r h)^K) / h + lambda; darts has 1 instead of the first term. */
 #include "levels.h"
 
 #include "engine/session/front.h"

@@ -1,7 +1,7 @@
-/* tests/engine/test_condition.c: a lower problem that is solved where a field of its own is 0, which is no gradient:
+/* tests/engine/test_condition.c: a lower problem whose solution is the zero of a field that is not a gradient:
  *
  *   g(w, lambda) = A w - B lambda,  A not symmetric;  F = c w + |lambda|^2 / 2
- *   dF/dlambda = B^T A^-T c + lambda    (with H in the place of H^T: B^T A^-1 c, another number) */
+ *   dF/dlambda = B^T A^-T c + lambda    (with H instead of H^T: B^T A^-1 c, a different number) */
 #include "levels.h"
 
 #include "engine/session/front.h"

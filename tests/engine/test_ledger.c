@@ -43,7 +43,7 @@ static void room_open(room *r, bt_problem *problem)
     EXPECT_OK(bt_ledger_enter_number(problem->context, problem, BT_ROLE_BUFFER, "room.count", BT_ROW_INT, &r->counter));
 }
 
-/* Frees the engine with its entries, without requests to it. */
+/* Removes the room's entries from the ledger, and frees the engine. */
 static void leave(bt_engine *engine, room *r)
 {
     if (r->open) {

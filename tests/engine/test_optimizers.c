@@ -201,7 +201,7 @@ START_TEST(resumes)
 }
 END_TEST
 
-/* The state matters: without it a run differs, except for state that a first step sets anyway. */
+/* The state matters: a run differs if it is cleared. */
 START_TEST(state_matters)
 {
     uint64_t end[2];

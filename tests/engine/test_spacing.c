@@ -231,7 +231,7 @@ START_TEST(too_little_for_the_states_that_are_kept)
 }
 END_TEST
 
-/* Without kept states the spacing may decrease or increase. */
+/* Without kept states the budget may decrease or increase. */
 START_TEST(less_or_more)
 {
     static const char darts[] = "lower.type = darts\n";

@@ -1,4 +1,4 @@
-/* tests/engine/test_three_levels.c: R16, a chain of three levels and a diamond, with known right answers.
+/* tests/engine/test_three_levels.c: R16, a chain of three levels and a diamond, with known values.
  *
  *   lower   C_v = c v^2 / 2 - d w v,      v* = d w / c
  *   middle  C_w = a w^2 / 2 - b theta w,  w* = b theta / a

@@ -1,5 +1,5 @@
-/* What validation_end may ask: this validation's metrics, of every problem, and the hypergradient that a step would use
- * now, by closed forms, or why there is none.
+/* What validation_end may request: the metrics of this validation, from every problem, and the hypergradient that a
+ * step would use now, compared with closed forms, or the reason why there is none.
  *
  *   lower  C(w) = (w - l)^2 / 2, lr 0.1; upper  F(w) = w^2 / 2: after k steps since the upper problem's last one,
  *   dw/dl = 1 - 0.9^k, and dF/dl = w (1 - 0.9^k) by itd, w by darts */

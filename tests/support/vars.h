@@ -4,7 +4,7 @@
 
 #include "runtime/store.h"
 
-/* Its bytes in host memory; for a variable on a device, a copy that is valid for the next 64 calls. */
+/* Its bytes in host memory; for a variable on a device, a copy that is valid for the next 63 calls. */
 const void *var_near(const bt_var *var);
 double var_get(const bt_var *var, int64_t i);
 void var_put(bt_var *var, int64_t i, double value);
