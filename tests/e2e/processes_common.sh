@@ -1,5 +1,5 @@
 #!/bin/bash
-# For scripts about ranks as processes: a run without an end, whose options make it crash, fail, stop or diverge; and
+# For scripts about ranks as processes: a run without an end, whose options make it crash, fail, exit or differ; and
 # checks of the way it ends.
 
 cat >model.c <<'C'

@@ -282,8 +282,8 @@ enum { CASES = sizeof cases / sizeof *cases };
 START_TEST(the_same_is_computed) { expect_same(&usual, cases[_i].settings, cases[_i].joined); }
 END_TEST
 
-/* The product uses the lower step count of the last lower step, the upper gradient the current one: if both read it, or
- * the upper gradient does, they stay separate. */
+/* The product reads the step count as of the last lower step, the upper gradient the current one: if the upper loss
+ * uses it, they stay separate. */
 START_TEST(steps_that_losses_count)
 {
     made m = usual;
