@@ -9,7 +9,7 @@
 
 const char *const isas[] = {"generic", "v3", "v4", "v4b", "amx", NULL};
 
-/* The first to compare. All are made of the same sources; the slow ones are left to the build without sanitizers. */
+/* The first to compare. All are compiled from the same sources; the slow ones are only tested without sanitizers. */
 #if defined __SANITIZE_ADDRESS__ && defined __x86_64__
 enum { FIRST_ISA = 1 };
 #else
@@ -81,7 +81,7 @@ static bt_view view_of(const operand *o)
     return view;
 }
 
-/* One more than the largest offset. */
+/* The largest offset, plus one. */
 static int64_t extent(const bt_view *view)
 {
     int64_t last = 0;
@@ -140,7 +140,7 @@ static bool is_on(const bt_backend *backend, const bt_kernel_impl *kernel)
     return false;
 }
 
-/* On the device whose kernel it is; everything goes there and back with its guards. */
+/* Runs it on the kernel's own device; all memory goes there and back, with its guards. */
 static bt_status launch(const trial *t, const bt_kernel_impl *kernel, arguments *a, const buffer *scratch)
 {
     const bt_backend *device = device_backend();
@@ -156,7 +156,7 @@ static bt_status launch(const trial *t, const bt_kernel_impl *kernel, arguments 
     return run_on_device(device, kernel, &a->call, spans, count);
 }
 
-/* Plans without data, as the runtime does, then binds them and runs. */
+/* Plans without data, as the runtime does, then binds the data and runs. */
 static bt_status run(const trial *t, const bt_kernel_impl *kernel, arguments *a, bool aliased)
 {
     bt_call *call = &a->call;
@@ -220,7 +220,7 @@ static void compare_kernel(const trial *t, const char *isa, const bt_kernel_impl
 {
     static const int counts[] = {1, 2, 5};
     for (int way = 0; way < 2 * BT_COUNT_OF(counts); way++) {
-        if (way % BT_COUNT_OF(counts) && device_backend()) /* threads are the processor's */
+        if (way % BT_COUNT_OF(counts) && device_backend()) /* only the processor uses threads */
             continue;
         int threads = counts[way % BT_COUNT_OF(counts)];
         bool aliased = way >= BT_COUNT_OF(counts);
@@ -262,7 +262,7 @@ bool takes(const trial *t, const char *isa, const char *part)
     return found;
 }
 
-/* Whether a narrower instruction set than this one has the kernel, which takes over what the wider ones leave to it. */
+/* Whether the kernel belongs to a narrower instruction set, to which the wider ones leave some calls. */
 static bool of_narrower(const char *const *isa, const bt_kernel_impl *kernel)
 {
     for (const char *const *other = isas + FIRST_ISA; other < isa; other++)
@@ -272,7 +272,7 @@ static bool of_narrower(const char *const *isa, const bt_kernel_impl *kernel)
     return false;
 }
 
-/* What the processor's kernel gives, to the bit. False: it has none but the plain loops, which compute in doubles. */
+/* The bits of the processor's kernel. False: it only has the plain loops, which compute in double. */
 static bool exact(const trial *t, arguments *expected)
 {
     make(t, expected, 1);
@@ -282,7 +282,7 @@ static bool exact(const trial *t, arguments *expected)
     return !kernel->plain;
 }
 
-/* Those of the device that BETTY_TEST_BACKEND names. How many accept. */
+/* Compares the kernels of the device that BETTY_TEST_BACKEND names; returns how many accept. */
 static int compare_device(const trial *given, arguments *plain)
 {
     const bt_backend *device = device_backend();
@@ -309,20 +309,20 @@ static int compare_device(const trial *given, arguments *plain)
     return count;
 }
 
-/* Fast kernels that were run, and in *without for how many instruction sets there was none. */
+/* Returns the number of fast kernels that ran; *without: the number of instruction sets without one. */
 static int compare_all(const trial *t, int *without)
 {
     arguments expected;
     int count = 0;
     make(t, &expected, 1);
     const bt_kernel_impl *plain = kernel_named(bt_cpu_kernels(""), t->op, ".reference");
-    if (!plain) /* lines: the only ones, on one thread */
+    if (!plain) /* if there are only line kernels: those, on one thread */
         plain = kernel_named(bt_cpu_kernels(""), t->op, ".lines");
     ck_assert_ptr_nonnull(plain);
     ck_assert_msg(run(t, plain, &expected, false) == BT_OK, "%s: %s", plain->name, bt_error());
     ck_assert(guards_hold(&expected.out_buffer[0]));
     *without = 0;
-    if (device_backend()) /* they alone: other runs are about the processor's */
+    if (device_backend()) /* only those: other runs test the processor */
         *without = (count = compare_device(t, &expected)) == 0;
     for (const char *const *isa = isas + FIRST_ISA; *isa && !device_backend(); isa++) {
         const bt_kernel_impl *const *kernel = bt_cpu_kernels(*isa);
@@ -363,7 +363,7 @@ void compare_fast(const trial *t)
 {
     int without;
     compare_all(t, &without);
-    if (device_backend() && t->op->info->view) /* on a device it is a look, which nobody computes */
+    if (device_backend() && t->op->info->view) /* on a device it is a view, which is never computed */
         return;
     ck_assert_msg(!without, "%s: no fast kernel accepts a case that one should", t->op->name);
 }

@@ -1,5 +1,5 @@
-/* What runs along one axis, against the CPU's lines, which ops.kernels compares with plain loops: runs that are merged,
- * pieces, ties, places that many share. */
+/* Ops along one axis, compared with the CPU's kernels for lines, which ops.kernels compares with plain loops: merged
+ * runs, chunks, ties, and places shared by many values. */
 #include "tests/backend/compare.h"
 
 #include "support/on_device.h"
@@ -75,7 +75,7 @@ START_TEST(running_sums)
 }
 END_TEST
 
-/* Of `size` places of x; the index has the shape. */
+/* With `size` places in x; the index has the shape. */
 START_TEST(places)
 {
     for (int i = 0; i < BT_COUNT_OF(shapes); i++)
@@ -95,12 +95,12 @@ START_TEST(places)
             t.in[_i ? 0 : 1] = index;
             t.in[_i ? 1 : 0] = operand_of(dtype, s, _i ? s->dims[s->axis] : size, layouts[(way + way / 12) % 5]);
             t.out[0] = operand_of(dtype, s, _i ? size : s->dims[s->axis], PLAIN);
-            compare_fast(&t); /* of sums, too, every bit: they are taken in one order */
+            compare_fast(&t); /* sums have the same bits, too: they are added in one order */
         }
 }
 END_TEST
 
-/* A place out of range is told when somebody waits, as the CPU tells it; nothing is read or written there. */
+/* An index out of range is reported when the host waits, with the CPU's message; nothing is read or written there. */
 START_TEST(wild_places)
 {
     static const int64_t values[] = {5, -1, INT64_MAX, INT64_MIN};

@@ -1,4 +1,5 @@
-/* The lists: every op that needs a kernel has one that takes anything, last; the best that accepts is chosen. */
+/* The kernel lists: for every op that needs a kernel, the last one accepts any call; the first that accepts is
+ * chosen. */
 #include "tests/backend/compare.h"
 
 #include <check.h>
@@ -31,7 +32,7 @@ START_TEST(complete)
             if (!needs_kernel(ops[i]))
                 continue;
             ck_assert_msg(last != NULL, "op %d has no kernel", i);
-            if (bt_op_flags(ops[i]) & BT_OP_COLLECTIVE) /* theirs fails where it is launched */
+            if (bt_op_flags(ops[i]) & BT_OP_COLLECTIVE) /* kernels for collectives fail when launched */
                 continue;
             bool plain = strstr(last->name, ".reference"), lines = strstr(last->name, ".lines");
             ck_assert_msg(!last->accepts && (plain || lines) && last->plain == plain, "%s is last", last->name);
@@ -57,7 +58,7 @@ START_TEST(chooses)
 {
     bt_view floats = {.dtype = BT_F32, .rank = 1, .dims = {4}, .strides = {1}}, integers = floats, out = floats;
     bt_call call = {.op = &bt_op_neg, .inputs = 1, .outputs = 1, .in = &floats, .out = &out, .threads = 1};
-    integers.dtype = BT_U8; /* none is made for bytes */
+    integers.dtype = BT_U8; /* there is none for bytes */
     const bt_kernel_impl *fast = bt_kernel_choose(&bt_backend_cpu()->kernels, &call);
     ck_assert_str_eq(fast->name, "neg.vector");
     call.in = &integers;
@@ -65,7 +66,7 @@ START_TEST(chooses)
 }
 END_TEST
 
-/* The set whose own kernel is chosen from the list of `isa`: the list of a set begins with its own. */
+/* The set whose own kernel is chosen from the list of `isa`; a set's list starts with its own kernels. */
 static const char *set_of(const char *isa, const bt_call *call)
 {
     const bt_kernel_impl *const *kernel = bt_cpu_kernels(isa);
@@ -97,7 +98,7 @@ static const char *set_of_conv(const char *isa, int64_t channels, int64_t groups
         &(bt_call){.op = &bt_op_conv, .attr = &attr, .inputs = 2, .outputs = 1, .in = in, .out = &y, .threads = 1});
 }
 
-/* Shapes that leave vectors empty go to the next narrower set, and on from there. */
+/* Shapes that do not fill vectors go to the next narrower set, and from there to the next. */
 START_TEST(left_to_narrower)
 {
     for (int i = 1; i < 3; i++) {
@@ -124,14 +125,14 @@ START_TEST(environment)
     static const char *const texts[] = {"generic", "x86-64-v3", "x86-64-v4", "x86-64-v4", "x86-64-v4"};
     setenv("BETTY_ISA", isas[_i], 1);
     if (!bt_cpu_kernels(isas[_i]))
-        return; /* this machine cannot */
+        return; /* not supported by this machine */
     ck_assert(bt_backend_cpu()->kernels.list() == bt_cpu_kernels(isas[_i]));
     ck_assert(bt_backend_cpu()->conversions() == bt_cpu_conversions(isas[_i]));
     ck_assert(strstr(bt_backend_cpu()->isa(), texts[_i]) == bt_backend_cpu()->isa());
 }
 END_TEST
 
-/* AVX512_BF16 alone is chosen on cores that are faster with it. */
+/* AVX512_BF16 alone is only chosen on cores that are faster with it. */
 static bool is_chosen(int i)
 {
 #if defined __x86_64__
@@ -164,7 +165,7 @@ int main(void)
     tcase_add_test(tcase, knows);
     tcase_add_test(tcase, chooses);
     tcase_add_test(tcase, left_to_narrower);
-    if (srunner_fork_status(runner) == CK_FORK) { /* each in a process of its own */
+    if (srunner_fork_status(runner) == CK_FORK) { /* each in its own process */
         tcase_add_loop_test(tcase, environment, 0, 5);
         tcase_add_test(tcase, unknown_environment);
     }

@@ -1,4 +1,4 @@
-/* What the CPU computes for all ranks at once, against plain loops; and what it refuses. */
+/* Collectives that the CPU computes for all ranks at once, against plain loops; and what is refused. */
 #include "backend/cpu/reference.h"
 #include "runtime/backend.h"
 #include "support/suite.h"
@@ -18,7 +18,7 @@ static _Alignas(64) char memory[2 * MOST][ROOM * 8];
 
 static int64_t first_row(int64_t rows, int rank, int ranks) { return (rank * rows + ranks - 1) / ranks; }
 
-/* One call a rank, of [outer, size, inner], or of the rank's part of that, before and after. */
+/* One call for each rank, on [outer, size, inner] or the rank's part of it, before and after. */
 static void begin(const bt_op *op, bt_dtype dtype, int ranks, int64_t rows, int64_t each, bt_reduction reduction)
 {
     const int64_t whole[] = {3, rows * each, 5};
@@ -51,7 +51,7 @@ static void begin(const bt_op *op, bt_dtype dtype, int ranks, int64_t rows, int6
     }
 }
 
-/* The ranks' elements `i`, in their order. */
+/* The reduction over the elements `i` of all ranks, in rank order. */
 static double reduced(bt_dtype dtype, int ranks, int64_t i, bt_reduction reduction)
 {
     double all = given[0][i];
@@ -76,7 +76,7 @@ START_TEST(all_reduce)
 {
     for (int ranks = 1; ranks <= MOST; ranks++)
         for (int reduction = 0; reduction < 3; reduction++)
-            for (int over = 0; over < 2; over++) { /* each result over its operand */
+            for (int over = 0; over < 2; over++) { /* each result over its own operand */
                 begin(&bt_op_all_reduce, dtypes[_i], ranks, 4, 1, (bt_reduction)reduction);
                 for (int r = 0; over && r < ranks; r++)
                     out[r].data = in[r].data;
@@ -88,7 +88,7 @@ START_TEST(all_reduce)
 }
 END_TEST
 
-/* Each of several operands by itself, whatever its size. */
+/* Several operands of any size, each separately. */
 START_TEST(several)
 {
     enum { VALUES = 3 };
@@ -156,7 +156,7 @@ START_TEST(reduce_scatter)
 }
 END_TEST
 
-/* NaN is larger, and smaller, than all else, whichever rank has it. */
+/* NaN is larger, and smaller, than everything else, on any rank. */
 START_TEST(not_a_number)
 {
     for (int reduction = BT_REDUCE_MAX; reduction <= BT_REDUCE_MIN; reduction++) {
@@ -177,7 +177,7 @@ START_TEST(refused)
     ck_assert_int_eq(kernel->launch(&calls[0]), BT_ERROR_INTERNAL);
     ck_assert_str_eq(bt_error(), "all_reduce: a collective can only run with all ranks");
     bt_error_clear();
-    in[0].strides[0] = 0; /* looked at again and again */
+    in[0].strides[0] = 0; /* one number repeated */
     ck_assert_ptr_null(bt_kernel_choose(&bt_backend_cpu()->kernels, &calls[0]));
     begin(&bt_op_all_reduce, BT_F64, 2, 4, 1, BT_REDUCE_SUM);
     attrs[1].reduction = BT_REDUCE_MAX;

@@ -59,7 +59,7 @@ static void check_one(const size *s, int which, bt_dtype dtype, enum layout firs
     t.out[0] = which == TO_X ? x : which == TO_W ? w : g;
     t.absolute = (dtype == BT_F64 ? 0x1p-52 : 0x1p-23) * (2 + (double)terms);
     t.relative = t.absolute / 4 + (dtype == BT_BF16 ? 0x1p-7 : dtype == BT_F16 ? 0x1p-10 : 0);
-    if (terms && s->image[Y] && !bt_dtype_half(dtype)) /* sums of nothing are left to the plain loops */
+    if (terms && s->image[Y] && !bt_dtype_half(dtype)) /* empty sums are left to the plain loops */
         compare_fast(&t);
     else
         compare(&t);
@@ -77,7 +77,7 @@ static size plain_size(int64_t n, int64_t image, int64_t in, int64_t out, int64_
     return (size){n, {image, image}, in, {window, window}, out, {1, 1}, {window / 2, window / 2}, {1, 1}, 1};
 }
 
-/* Channels around every width of a panel, pixels around every height of a tile. */
+/* Numbers of channels around every panel width, and of pixels around every tile height. */
 START_TEST(channels)
 {
     for (int64_t c = 1; c < 36; c += c < 18 ? 1 : 5) {
@@ -87,7 +87,7 @@ START_TEST(channels)
 }
 END_TEST
 
-/* Few channels of the result, from whole vectors of channels. */
+/* Few output channels, from whole vectors of input channels. */
 START_TEST(narrow)
 {
     for (int i = 0; i < 5 * 4; i++) {
@@ -132,7 +132,7 @@ END_TEST
 
 START_TEST(groups)
 {
-    static const int64_t sizes[][3] = {/* groups, in and out of each */
+    static const int64_t sizes[][3] = {/* number of groups, channels in and out of each */
                                        {2, 3, 4}, {3, 1, 2}, {2, 17, 1}, {4, 4, 18},
                                        {5, 1, 1}, {8, 1, 1}, {17, 1, 1}, {40, 1, 1}};
     for (int i = 0; i < BT_COUNT_OF(sizes); i++)
@@ -145,11 +145,11 @@ START_TEST(groups)
 }
 END_TEST
 
-/* Operands that are views: other orders of the axes, gaps, one row or one number repeated. */
+/* Operands that are views: permuted axes, gaps, one row or one number repeated. */
 START_TEST(layouts)
 {
     static const enum layout all[] = {PLAIN, TURNED, SLICED, LOOSE, SPREAD, ONE, INNER};
-    for (int i = 0; i < 49; i++) /* each with a plain one, and both alike */
+    for (int i = 0; i < 49; i++) /* each with a plain one, and both with the same layout */
         for (int way = 0; way < 3 && (i < 7 || i % 7 == 0 || i % 8 == 0); way++) {
             size s = plain_size(2, 4, way == 1 ? 6 : 5, way == 1 ? 6 : 17, way == 2 ? 1 : 3);
             s.groups = way == 1 ? 6 : 1;
@@ -159,7 +159,7 @@ START_TEST(layouts)
 }
 END_TEST
 
-/* Images that are cut into pieces, several in one block, lines, windows as large as the image. */
+/* Images split into chunks, several images in one block, lines, windows as large as the image. */
 START_TEST(blocks)
 {
     static const size sizes[] = {
@@ -188,7 +188,7 @@ START_TEST(blocks)
 }
 END_TEST
 
-/* What is stored in 16 bits, and computed in f32. */
+/* 16-bit storage, computed in f32. */
 START_TEST(of_16_bits)
 {
     size s = plain_size(2, 6, 40, 18, 3);
@@ -202,7 +202,7 @@ START_TEST(of_16_bits)
 }
 END_TEST
 
-/* NaN and infinity reach exactly the elements that they belong to. */
+/* NaN and infinity reach exactly the elements that depend on them. */
 START_TEST(not_finite)
 {
     static double values[2 * 5 * 5 * 3];
@@ -221,7 +221,7 @@ START_TEST(not_finite)
 }
 END_TEST
 
-/* Each element is one chain of products, however many threads there are. */
+/* Each element is summed in the same order, for any number of threads. */
 START_TEST(threads_do_not_matter)
 {
     enum { COUNT = 12 * 16 * 16 * 24 };

@@ -28,7 +28,7 @@ static const double special[] = {0,    -0.0,  1,     -1,      NAN,      INFINITY
 
 static const struct unary {
     const bt_op *op;
-    double low, high, relative, absolute; /* of f32 */
+    double low, high, relative, absolute; /* for f32 */
 } unaries[] = {
     {&bt_op_neg, -5, 5, 0, 0},
     {&bt_op_abs, -5, 5, 0, 0},
@@ -93,7 +93,7 @@ START_TEST(unary_values)
         trial t = unary_trial(u, wide ? BT_F64 : BT_F32, shape, PLAIN);
         t.seed = 5;
         compare_fast(&t);
-        t.in[0].low = -1; /* where most functions are delicate */
+        t.in[0].low = -1; /* a range that is delicate for most functions */
         t.in[0].high = 1;
         if (u->op != &bt_op_log && u->op != &bt_op_sqrt)
             compare_fast(&t);
@@ -101,7 +101,8 @@ START_TEST(unary_values)
         t.in[0].value_count = BT_COUNT_OF(special);
         if (!wide && u->op == &bt_op_gelu)
             t.absolute = 1e-7;
-        if (u->op == &bt_op_sin || u->op == &bt_op_cos) /* far from 0 the processor takes whole rows another way */
+        if (u->op == &bt_op_sin || u->op == &bt_op_cos) /* far from 0 the processor uses another method for whole
+                                                         * rows */
             t.bits = false;
         compare_fast(&t);
     }

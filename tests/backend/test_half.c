@@ -1,5 +1,5 @@
-/* Products of bf16 numbers by instructions made for them, against the plain loops in double on the same numbers: sums
- * are f32, results of 16 bits at most one unit away. */
+/* Products of bf16 numbers by special instructions, against the plain loops in double on the same numbers: sums are in
+ * f32, 16-bit results are at most one unit off. */
 #include "tests/backend/compare.h"
 
 #include "support/suite.h"
@@ -16,7 +16,8 @@
         .dtype = BT_F32, .rank = (rank_), .dims = {__VA_ARGS__}, .low = -1, .high = 1                                  \
     }
 
-/* A kernel of v4b, and one of amx, must take the call, or leave it to others. `sums`: how many products. */
+/* The v4b kernel and the amx kernel must both accept the call, or both leave it to others. `sums`: the number of
+ * products. */
 static void check(trial *t, int64_t sums, bool taken)
 {
     t->relative = t->out[0].dtype == BT_F32 ? 0x1p-20 : 0x1p-7;
@@ -54,7 +55,7 @@ START_TEST(convolutions)
     trial to_x = {.op = &bt_op_conv_dx, .attr = &back, .inputs = 2, .outputs = 1, .in = {y, w}, .out = {x}};
     trial to_w = {.op = &bt_op_conv_dw, .attr = &window, .inputs = 2, .outputs = 1, .in = {x, y}, .out = {w}};
     to_w.out[0].dtype = BT_F32;
-    for (int layout = 0; layout < 2; layout++) { /* the images between others */
+    for (int layout = 0; layout < 2; layout++) { /* the images as part of a larger array */
         forward.in[0].layout = to_x.in[0].layout = to_w.in[0].layout = to_w.in[1].layout = layout ? LOOSE : PLAIN;
         check(&forward, taps * s->inner, true);
         check(&to_x, taps * s->outer, true);
@@ -69,7 +70,7 @@ START_TEST(convolutions)
 }
 END_TEST
 
-/* Loop index: how the operands lie. */
+/* Loop index: the layout of the operands. */
 START_TEST(products)
 {
     static const enum layout layouts[][2] = {{PLAIN, PLAIN},   {TURNED, PLAIN},  {PLAIN, TURNED},
@@ -127,7 +128,7 @@ START_TEST(many_products)
 }
 END_TEST
 
-/* What the instructions do not do: strides, groups, other dtypes are left to others. */
+/* Calls that the instructions do not support: strides, groups, other dtypes. */
 START_TEST(others)
 {
     const bt_conv_attr strides = {.stride = {2, 2}, .padding = {1, 1}, .dilation = {1, 1}, .groups = 1},

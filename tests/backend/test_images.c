@@ -1,5 +1,5 @@
 /* Moments, products and combinations of channels, pooling and resampling: fast kernels against the plain loops, for
- * sizes with several blocks and parts, few and many channels, odd ones too; and the same bits on any number of
+ * sizes with several blocks and remainders, and few, many and odd numbers of channels; the same bits on any number of
  * threads. */
 #include "tests/backend/compare.h"
 
@@ -48,7 +48,7 @@ static const int64_t sizes[][5] = {
     {1, 4, 1, 1, 40},     {0, 7, 9, 3, 17},  {1, 0, 3, 3, 4},
 };
 
-/* Of what has one number a channel. */
+/* For operands with one number per channel. */
 static const enum layout layouts[] = {PLAIN, ONE, SLICED, TURNED, SPREAD, LOOSE};
 
 START_TEST(test_sums_of_channels)
@@ -61,7 +61,7 @@ START_TEST(test_sums_of_channels)
         bt_channel_attr plain = {.lead = sizes[_i][0], .terms = 1};
         trial t = trial_of(&bt_op_channel_moments, &moments, dtype, &x, 1);
         compare_fast(&t);
-        t.in[0].low = 99; /* far from zero: stable sums lose nothing */
+        t.in[0].low = 99; /* far from zero: stable sums lose no precision */
         t.in[0].high = 100;
         compare_fast(&t);
         t = trial_of(&bt_op_channel_dot, &dot, dtype, (bt_array[]){x, x, c}, 3);
@@ -103,7 +103,7 @@ START_TEST(test_combinations_of_channels)
             o->value_count = BT_COUNT_OF(special);
         }
         for (int l = 0; l < BT_COUNT_OF(layouts); l++) {
-            for (int k = 0, next = l; k <= attr.terms; k++) { /* each another one */
+            for (int k = 0, next = l; k <= attr.terms; k++) { /* each with a different layout */
                 int some[] = {k < attr.terms ? at.centre[k] : at.shift, k < attr.terms ? at.scale[k] : -1};
                 for (int i = 0; i < 2; i++)
                     if (some[i] >= 0)
@@ -115,7 +115,7 @@ START_TEST(test_combinations_of_channels)
 }
 END_TEST
 
-/* What is stored in 16 bits is computed in f32, and sums of it in double. */
+/* 16-bit values are computed in f32, and summed in double. */
 START_TEST(test_channels_of_16_bits)
 {
     static const bt_channel_attr mixes[] = {{.lead = 0, .terms = 1, .centred = 1, .scaled = 1, .shifted = 1},
@@ -135,7 +135,7 @@ START_TEST(test_channels_of_16_bits)
         for (int k = 0; k < BT_COUNT_OF(t); k++) {
             t[k].relative = dtype == BT_BF16 ? 0x1p-7 : 0x1p-10;
             t[k].absolute = 1e-5;
-            for (int i = 0; i < t[k].inputs; i++) /* coefficients of a mix stay as they are: dtypes differ */
+            for (int i = 0; i < t[k].inputs; i++) /* the coefficients of a mix keep their dtype */
                 t[k].in[i].dtype = k == 2 && t[k].in[i].rank < 4 && way / 2 ? BT_F32 : dtype;
             for (int o = 0; o < t[k].outputs; o++)
                 t[k].out[o].dtype = dtype;
@@ -211,7 +211,7 @@ START_TEST(test_resampling)
         if (attr.adjoint)
             x.dims[attr.axis] = attr.to;
         trial t = trial_of(&bt_op_resample, &attr, dtype, &x, 1);
-        for (int l = 0; l < 3; l++) { /* some of the channels; the same image again and again */
+        for (int l = 0; l < 3; l++) { /* part of the channels; one image repeated */
             t.in[0].layout = ((enum layout[]){PLAIN, LOOSE, SPREAD})[l];
             compare_fast(&t);
         }
@@ -250,7 +250,7 @@ START_TEST(test_wild_pixels)
 }
 END_TEST
 
-/* 3 x 60 x 60 rows of 12 channels: many blocks, shared among threads. */
+/* 3 x 60 x 60 rows of 12 channels: many blocks, divided among threads. */
 START_TEST(test_threads_change_no_bit)
 {
     enum { ROWS = 3 * 60 * 60, C = 12 };

@@ -1,5 +1,5 @@
-/* Solutions and determinants: kernels of devices against the plain loops, for matrices of one number to more rows than
- * a block has threads, and for more of them than there are blocks. */
+/* Linear solves and determinants: device kernels against the plain loops, for matrices from 1 x 1 to more rows than a
+ * block has threads, and for more matrices than there are blocks. */
 #include "tests/backend/compare.h"
 
 #include "support/on_device.h"
@@ -48,11 +48,11 @@ START_TEST(sizes_and_layouts)
 }
 END_TEST
 
-/* Pivots that are as large as others, zeros that are exact, and what is not a number. */
+/* Equal pivot candidates, exact zeros, and NaN. */
 START_TEST(choices_of_rows)
 {
     static const double ties[] = {1, -1, 3, 2, -3, 1, 3, 0, 1, 2, -2}, wild[] = {1, NAN, 2, -3, 0.5, 4, 1, 2};
-    static const double zeros[] = {0, 0, 0, 1}, first[] = {1, 1e20, 1, 1, 1, 2, 1, 2, 2}; /* singular with the first */
+    static const double zeros[] = {0, 0, 0, 1}, first[] = {1, 1e20, 1, 1, 1, 2, 1, 2, 2}; /* singular by column 1 */
     const struct {
         const double *values;
         int count;
@@ -69,7 +69,7 @@ START_TEST(choices_of_rows)
 }
 END_TEST
 
-/* The first of several that are singular is named. */
+/* The message names the first of several singular ones. */
 START_TEST(singular)
 {
     double a[] = {1, 2, 3, 4, 1, 2, 2, 4, 0, 0, 0, 0}, b[] = {1, 1, 1, 1, 1, 1}, x[6];

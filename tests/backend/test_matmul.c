@@ -1,4 +1,4 @@
-/* Products of matrices against the plain loops, and those against a product that is known. */
+/* Matrix products against the plain loops, and the plain loops against a known product. */
 #include "tests/backend/compare.h"
 
 #include "support/on_device.h"
@@ -17,7 +17,7 @@ static operand matrix(bt_dtype dtype, int64_t batch, int64_t rows, int64_t colum
     return o;
 }
 
-/* Rounding of sums of k products of numbers up to 1: of k additions to a sum that has wandered off by about sqrt(k). */
+/* The rounding error of a sum of k products of numbers up to 1: k additions to a sum of about sqrt(k). */
 static double error_of(bt_dtype dtype, int64_t k) { return (dtype == BT_F32 ? 0x1p-23 : 0x1p-52) * (2 + (double)k); }
 
 static void dot(bt_dtype dtype, int64_t batch, int64_t m, int64_t n, int64_t k, enum layout a, enum layout b)
@@ -57,12 +57,12 @@ START_TEST(odd_layouts)
 }
 END_TEST
 
-/* Matrix times vector, from both sides: every number of rows up to four vectors and more, every rest of k, and so many
- * products that sums of sums begin. */
+/* Matrix times vector, from both sides: all numbers of rows up to more than four vectors, all remainders of k, and
+ * enough products for sums of partial sums. */
 START_TEST(vectors)
 {
     bt_dtype dtype = _i ? BT_F64 : BT_F32;
-    const int64_t step = device_backend() ? 9 : 1; /* whose lanes are others */
+    const int64_t step = device_backend() ? 9 : 1; /* whose lanes differ */
     for (int64_t m = 1; m < 70; m += step)
         for (int64_t k = m % 3; k < 80; k += 1 + m % 5) {
             dot(dtype, 0, m, 1, k, m & 1 ? TURNED : PLAIN, PLAIN);
@@ -76,7 +76,7 @@ START_TEST(vectors)
 }
 END_TEST
 
-/* Every width of the last panel, every height of the last tile, several pieces of k, packed and not. */
+/* Every width of the last panel, every height of the last tile, several chunks of k, packed and not. */
 START_TEST(edges)
 {
     bt_dtype dtype = _i ? BT_F64 : BT_F32;
@@ -89,7 +89,7 @@ START_TEST(edges)
 }
 END_TEST
 
-/* Few columns: tiles of five, and products that are turned, in one block and in several, the last one a long one. */
+/* Few columns: tiles of five, and transposed products, in one block and in several, the last one long. */
 START_TEST(heads)
 {
     static const int64_t rows[] = {63, 100, 321};
@@ -123,7 +123,7 @@ START_TEST(batches)
             bt_dtype dtype = wide ? BT_F64 : BT_F32;
             dot(dtype, 5, 12, 20, 8, some[l % 3], some[l / 3]);
             dot(dtype, 0 + 1, 12, 20, 8, some[l % 3], some[l / 3]);
-            dot(dtype, 9, 64, 60, 70, some[l % 3], some[l / 3]); /* worth two threads */
+            dot(dtype, 9, 64, 60, 70, some[l % 3], some[l / 3]); /* large enough for two threads */
         }
 }
 END_TEST
@@ -150,7 +150,7 @@ START_TEST(linear)
 }
 END_TEST
 
-/* Every way out of a tile, several pieces of k, what is added where it has to be copied first, threads by rows and by
+/* All variants of writing a tile, several chunks of k, addends that must be copied first, threads over rows and over
  * columns. */
 START_TEST(adding)
 {
@@ -175,7 +175,7 @@ START_TEST(adding)
 }
 END_TEST
 
-/* NaN and infinity reach exactly the elements that they belong to; relu lets NaN pass. */
+/* NaN and infinity reach exactly the elements that depend on them; relu lets NaN pass. */
 START_TEST(not_finite)
 {
     for (int turned = 0; turned < 4; turned++)
@@ -198,7 +198,7 @@ START_TEST(not_finite)
 }
 END_TEST
 
-/* The plain loops themselves: (i + 1) x (j + 1) sums that can be added by hand. */
+/* The plain loops themselves: (i + 1) x (j + 1), with sums that are easy to check. */
 START_TEST(known)
 {
     double a[] = {1, 2, 3, 4, 5, 6}, b[] = {7, 8, 9, 10, 11, 12}, c[4];
@@ -212,7 +212,7 @@ START_TEST(known)
 }
 END_TEST
 
-/* Columns by a long vector: the last part, of few, is summed as where there is one part only. */
+/* Columns times a long vector: the last part, a short one, is summed as if it were the only part. */
 START_TEST(threads_do_not_matter_to_vectors)
 {
     enum { MOST = 150, LONG = 30000 };
@@ -238,7 +238,7 @@ START_TEST(threads_do_not_matter_to_vectors)
 }
 END_TEST
 
-/* Every element is the same chain of products, however many threads there are. */
+/* Every element is summed in the same order, for any number of threads. */
 static void same_with_threads(const char *isa, int64_t m, int64_t k, int64_t n, bool turned)
 {
     enum { MOST = 3000 * 300 };

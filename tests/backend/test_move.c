@@ -1,4 +1,4 @@
-/* Ops that move values, and gather and scatter_add, against the plain loops; those against results that are known. */
+/* Ops that move values, and gather and scatter_add, against the plain loops; the plain loops against known results. */
 #include "tests/backend/compare.h"
 
 #include "support/on_device.h"
@@ -46,7 +46,7 @@ START_TEST(copies)
 }
 END_TEST
 
-/* Squares of every size that vectors turn, and what they leave at the edges. */
+/* Squares of every size that vectors transpose, and the remainders at the edges. */
 START_TEST(turns)
 {
     for (int d = 0; d < 2; d++)
@@ -58,7 +58,7 @@ START_TEST(turns)
                 t.out[0].layout = PLAIN;
                 compare_fast(&t);
             }
-    for (int l = 0; l < 6; l++) { /* with axes between the two, and in parts of a result */
+    for (int l = 0; l < 6; l++) { /* with axes in between, and into parts of a result */
         const int64_t dims[] = {20, 3, 2, 40};
         bt_range_attr pad = {l % 4, 1, dims[l % 4] + 3};
         trial t = {.op = l < 2 ? &bt_op_copy : &bt_op_pad, .attr = l < 2 ? NULL : &pad, .inputs = 1, .outputs = 1};
@@ -160,7 +160,7 @@ START_TEST(indices)
                 compare(&t);
                 if (l % 4 == PLAIN)
                     compare_fast(&t);
-                if (l / 4 > 3) /* scatter_add is of numbers */
+                if (l / 4 > 3) /* scatter_add takes numbers */
                     continue;
                 bt_rows_attr attr = {.rows = 5};
                 t.op = &bt_op_scatter_add;
@@ -174,8 +174,8 @@ START_TEST(indices)
 }
 END_TEST
 
-/* Many rows, many columns, many indices for one row, many for few; small integers, whose sums are exact in any order.
- */
+/* Many rows, many columns, many indices for one row, many for few; small integers, whose sums are exact in any
+ * order. */
 START_TEST(sums_of_rows)
 {
     static const struct {
@@ -189,7 +189,7 @@ START_TEST(sums_of_rows)
         for (int way = 0; way < 8; way++) {
             const int64_t n = sizes[s].indices, inner[] = {n, sizes[s].columns};
             bt_rows_attr attr = {.rows = sizes[s].rows};
-            for (int64_t i = 0; i < n; i++) /* all of one group of rows, or of any */
+            for (int64_t i = 0; i < n; i++) /* within one group of rows, or anywhere */
                 at[i] = (double)(way & 4 ? i * i % 7 % attr.rows : (i * 7919 + i / 3) % attr.rows);
             trial t = {.op = &bt_op_scatter_add, .attr = &attr, .inputs = 2, .outputs = 1};
             t.in[0] = (operand){.dtype = way & 1 ? BT_I64 : BT_I32, .rank = 1, .dims = {n}, .layout = PLAIN};
@@ -230,7 +230,7 @@ static bt_status launch(const bt_kernel_impl *kernel, bt_call *call)
     return status;
 }
 
-/* An index out of range is an error that says which, and nothing is read or written there. */
+/* An index out of range is an error that names it, and nothing is read or written there. */
 START_TEST(wild_indices)
 {
     static const int64_t wild[] = {5, -1, INT64_MAX, INT64_MIN};
@@ -254,7 +254,7 @@ START_TEST(wild_indices)
 }
 END_TEST
 
-/* On a device it is found when somebody waits; nothing is read or written beyond the ends. */
+/* On a device the error appears when the host waits; nothing is accessed out of bounds. */
 START_TEST(wild_far)
 {
     static const int64_t wild[] = {5, -1, INT64_MAX, INT64_MIN};
@@ -308,7 +308,7 @@ START_TEST(known)
 }
 END_TEST
 
-/* On the device that is tested, or on the processor. */
+/* On the tested device, or on the processor. */
 static bt_status launch_there(bt_call *call, void *in, size_t in_bytes, void *out, size_t out_bytes)
 {
     const bt_backend *device = device_backend();
@@ -325,7 +325,7 @@ static bt_status launch_there(bt_call *call, void *in, size_t in_bytes, void *ou
     return status;
 }
 
-/* What print writes, behind what a sanitizer may have to say. */
+/* The output of print, after anything that a sanitizer may write. */
 static void print_there(bt_call *call, float *x, float *y, size_t bytes, char *text, size_t room)
 {
     char path[] = "/tmp/bt_print_XXXXXX";
@@ -342,7 +342,7 @@ static void print_there(bt_call *call, float *x, float *y, size_t bytes, char *t
     unlink(path);
 }
 
-/* print writes the values and passes them on; check fails with its message, which names the first. */
+/* print writes the values and returns them; check fails with a message that names the first bad one. */
 START_TEST(looks_inside)
 {
     float x[] = {1.5F, -2, 3, 4, NAN, 6}, y[6];
@@ -362,13 +362,13 @@ START_TEST(looks_inside)
 
     call.op = &bt_op_check;
     out = (bt_view){(char *)&all, BT_BOOL, 0, {0}, {0}};
-    for (int wide = 0; wide < 2; wide++) { /* as it lies, and every other one */
+    for (int wide = 0; wide < 2; wide++) { /* contiguous, and every other element */
         memset(truth, 1, sizeof truth);
         in = (bt_view){(char *)truth, BT_BOOL, 1, {wide ? 500 : 1000}, {wide ? 2 : 1}};
         all = 7;
         ck_assert(launch_there(&call, truth, sizeof truth, &all, 1) == BT_OK && all == 1);
         truth[998] = truth[700] = truth[701] = 0;
-        truth[wide ? 11 : 999] = 0; /* one that is not looked at, or that comes later */
+        truth[wide ? 11 : 999] = 0; /* one that is skipped, or that comes later */
         ck_assert_int_eq(launch_there(&call, truth, sizeof truth, &all, 1), BT_ERROR_NUMERIC);
         ck_assert_ptr_nonnull(strstr(bt_error(), wide ? "check failed: weights (element 350 of [500] is false)"
                                                       : "check failed: weights (element 700 of [1000] is false)"));

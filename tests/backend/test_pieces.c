@@ -1,5 +1,5 @@
-/* Calls with operands and results in 16 bits, in several pieces: against the plain loops, which compute in double and
- * round once. What is summed over pieces is f32. */
+/* Calls with 16-bit operands and results, in several chunks: against the plain loops, which compute in double and round
+ * once. Sums over chunks are in f32. */
 #include "tests/backend/compare.h"
 
 #include "support/suite.h"
@@ -73,7 +73,7 @@ START_TEST(products)
 }
 END_TEST
 
-/* Row by row: 300 rows of 1,000 are five pieces. */
+/* Row by row: 300 rows of 1,000 make five chunks. */
 START_TEST(losses)
 {
     enum { ROWS = 300, CLASSES = 1000 };
@@ -107,7 +107,7 @@ START_TEST(losses)
 }
 END_TEST
 
-/* The message tells the row of the call, not that of a piece. */
+/* The message has the row within the call, not within a chunk. */
 START_TEST(wild_label)
 {
     enum { ROWS = 300, CLASSES = 1000 };

@@ -1,5 +1,5 @@
-/* Philox against the known answers of its authors; the random kernels against the definition, and against their laws.
- */
+/* Philox against the known answers of its authors; the random kernels against their definition and their
+ * distributions. */
 #include "tests/backend/compare.h"
 
 #include "ops/random.h"
@@ -71,7 +71,7 @@ START_TEST(streams)
 }
 END_TEST
 
-/* Numbers that lie anyhow, and what is not finite. */
+/* Arbitrary numbers, and non-finite ones. */
 START_TEST(filters)
 {
     static const double values[] = {1.01, -2.003, INFINITY, 3e38, NAN, -INFINITY, 0, -0.0, 1e-40, 0.1, -7.7};
@@ -100,7 +100,7 @@ START_TEST(filters)
 }
 END_TEST
 
-/* Moments, and that other keys, sites and records give other numbers. */
+/* Moments; other keys, sites and records give other numbers. */
 START_TEST(laws)
 {
     enum { COUNT = 1 << 18 };
@@ -169,8 +169,8 @@ START_TEST(dropped)
 }
 END_TEST
 
-/* One of the two numbers beside it, by the lower half of the word that uniform has there: as bits and as f32, on one
- * thread and on two. */
+/* Rounds to one of the two neighbours, decided by the lower half of the word that uniform has there: as bits and as
+ * f32, on one thread and on two. */
 START_TEST(stochastically_rounded)
 {
     enum { COUNT = 70001 };
@@ -182,7 +182,7 @@ START_TEST(stochastically_rounded)
     bt_call call = {.op = &bt_op_stochastic_round, .attr = &attr, .inputs = 2, .outputs = 1, .in = in, .out = &out};
     for (int i = 0; i < COUNT; i++)
         x[i] = (i % 2 ? -1 : 1) * (1 + (float)i / COUNT);
-    x[100] = INFINITY, x[101] = -INFINITY, x[102] = NAN, x[103] = bt_f32_of(0x7f800001); /* as a kernel has them */
+    x[100] = INFINITY, x[101] = -INFINITY, x[102] = NAN, x[103] = bt_f32_of(0x7f800001); /* as produced by a kernel */
     for (int way = 0; way < 3; way++) {
         call.threads = 1 + way % 2;
         out = way < 2 ? (bt_view){(char *)y[way], BT_BF16, 1, {COUNT}, {1}}
@@ -201,8 +201,8 @@ START_TEST(stochastically_rounded)
 }
 END_TEST
 
-/* Of the 65,536 values of r so many round up as the lower half says, whichever it is: the mean is the number itself.
- * Every one of them is tried for every 31st, and where it turns for all. */
+/* Of the 65,536 values of r, as many round up as the lower half says, so the mean is exact. For every 31st number all
+ * values are tried, for the others only those at the threshold. */
 START_TEST(as_many_round_up)
 {
     for (uint32_t low = 0; low < 65536; low++) {
@@ -218,7 +218,7 @@ START_TEST(as_many_round_up)
     static const uint32_t far[] = {0x7f800000, 0xff800000, 0x7f800001, 0xffffffff, 0x7fc00000};
     for (int i = 0; i < BT_COUNT_OF(far); i++)
         ck_assert_uint_eq(bt_random_bf16(bt_f32_of(far[i]), 0xffff), bt_bf16_of(bt_f32_of(far[i])));
-    ck_assert_uint_eq(bt_random_bf16(bt_f32_of(0x7f7fffff), 1), 0x7f80); /* the largest f32 has no bf16 above it */
+    ck_assert_uint_eq(bt_random_bf16(bt_f32_of(0x7f7fffff), 1), 0x7f80); /* no bf16 is larger than the largest f32 */
 }
 END_TEST
 

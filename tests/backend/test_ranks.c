@@ -1,5 +1,5 @@
-/* What ranks that have a device each compute together, each a process, against plain sums; the same bits on all of
- * them. As many ranks as there are devices, four at most: of one card, one rank. */
+/* Collectives of ranks with a device each, as processes, against plain sums; all ranks have the same bits. There are as
+ * many ranks as devices, at most four; with one GPU, one rank. */
 #include "support/devices.h"
 
 #include "support/suite.h"
@@ -20,7 +20,7 @@ static double given(bt_dtype dtype, int rank, int which, int64_t i)
     return dtype == BT_BOOL || dtype == BT_U8 ? (double)((i + rank) % 2) : bt_dtype_floats(dtype) ? x / 8 : x;
 }
 
-/* Operand `which` is that of the rank, of which `from` elements of each row of `row` of the whole come before. */
+/* Operand `which` of the rank, whose part starts at element `from` of each row of `row` elements. */
 static void fill(member *m, const bt_view *view, int which, int64_t own, int64_t whole, int64_t from)
 {
     const int64_t n = (int64_t)(member_bytes(view) / bt_dtype_size(view->dtype));
@@ -43,7 +43,7 @@ static double folded(const member *m, bt_dtype dtype, int which, int64_t i)
     return all;
 }
 
-/* Several operands, one of them large, each by itself or over what was given: eighths, whose sums are exact. */
+/* Several operands, one of them large, each separately, also in place: multiples of 1/8, whose sums are exact. */
 static void reduce(member *m, bt_dtype dtype, bt_reduction reduction, bool over)
 {
     static const int64_t counts[DEVICE_OPERANDS] = {37, 20011, 1};
@@ -77,7 +77,7 @@ static void all_reduces(member *m)
 START_TEST(sums) { on_devices(_i, all_reduces); }
 END_TEST
 
-/* NaN is the largest, and the smallest, on whichever rank it is. */
+/* NaN is the maximum, and the minimum, on whichever rank it is. */
 static void nan_wins(member *m)
 {
     member_join(m);
@@ -101,7 +101,7 @@ END_TEST
 
 /* ---- parts ---- */
 
-/* Rows of `each` along the axis; of a line from `from` on, or the whole of it. */
+/* `each` rows per rank along the axis; of a line, a part that starts at `from`, or all of it. */
 static void parts(member *m, const bt_op *op, bt_dtype dtype, bool wide, int64_t rows, int64_t each, int64_t from)
 {
     const int64_t size = rows * each - from, inner = wide ? 5 : 1;
@@ -147,9 +147,9 @@ static void gathers_and_scatters(member *m)
             for (int d = 0; d < BT_COUNT_OF(summed); d++)
                 parts(m, &bt_op_reduce_scatter, summed[d], wide, rows, 3, 0);
         }
-    parts(m, &bt_op_all_gather, BT_F32, false, 7, 3001, 0); /* several parts of the fake's slots */
+    parts(m, &bt_op_all_gather, BT_F32, false, 7, 3001, 0); /* several parts in the fake's slots */
     parts(m, &bt_op_reduce_scatter, BT_F32, false, 7, 3001, 0);
-    for (int64_t from = 1; from < 24; from += 5) { /* some ranks have nothing of the stretch */
+    for (int64_t from = 1; from < 24; from += 5) { /* some ranks have no part of the stretch */
         parts(m, &bt_op_all_gather, BT_F32, false, 8, 3, from);
         parts(m, &bt_op_reduce_scatter, BT_F32, false, 8, 3, from);
     }
@@ -160,7 +160,7 @@ END_TEST
 
 /* ---- recorded ---- */
 
-/* Summed in their place, numbers are multiplied by the ranks from time to time. */
+/* Summed in place, which multiplies the numbers by the number of ranks each time. */
 static void replays(member *m)
 {
     enum { COUNT = 30000, TIMES = 3 };
@@ -169,7 +169,7 @@ static void replays(member *m)
     m->in[0] = m->out[0] = member_array(m, BT_I32, false, COUNT);
     fill(m, &m->in[0], 0, COUNT, COUNT, 0);
     member_choose(m, &bt_op_all_reduce, 1);
-    RIGHT(member_launch(m) == BT_OK); /* the first time step by step, as a run's */
+    RIGHT(member_launch(m) == BT_OK); /* the first time step by step, as in a run */
     void *kept = NULL;
     if (m->device->record)
         RIGHT(m->device->record(m->queue) == BT_OK && member_launch(m) == BT_OK &&

@@ -1,4 +1,4 @@
-/* Reductions against the plain loops: every set of axes, layouts, empty ones, NaN. */
+/* Reductions against the plain loops: every set of axes, different layouts, empty arrays, NaN. */
 #include "tests/backend/compare.h"
 
 #include "support/suite.h"
@@ -45,7 +45,7 @@ static void all_axes(const bt_op *op, bt_dtype dtype, double relative, double ab
 START_TEST(sums)
 {
     if (_i)
-        all_axes(&bt_op_sum, BT_F64, 1e-12, 1e-12); /* the plain loop's own, where all elements are one number */
+        all_axes(&bt_op_sum, BT_F64, 1e-12, 1e-12); /* for the plain loop itself, where all elements are one number */
     else
         all_axes(&bt_op_sum, BT_F32, 2e-6, 1e-5);
 }
@@ -54,7 +54,7 @@ END_TEST
 START_TEST(maxima) { all_axes(&bt_op_max, _i ? BT_F64 : BT_F32, 0, 0); }
 END_TEST
 
-/* One axis each, with ties, NaN and infinities. */
+/* A single axis, with ties, NaN and infinities. */
 START_TEST(places)
 {
     static const double values[] = {3, 1, 3, 2, -INFINITY, 0, NAN, 3, NAN, INFINITY, -1};
@@ -160,7 +160,7 @@ START_TEST(norms)
 }
 END_TEST
 
-/* Many small numbers beside a large one: f32 additions one after the other would lose them. */
+/* Many small numbers and a large one: sequential f32 additions would lose them. */
 START_TEST(long_sums)
 {
     enum { COUNT = 1 << 20 };

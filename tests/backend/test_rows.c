@@ -1,4 +1,4 @@
-/* Softmax, cross-entropy, layer_norm and their derivatives: against the plain loops, and those against their
+/* Softmax, cross-entropy, layer_norm and their derivatives against the plain loops, and the plain loops against
  * formulas. */
 #include "tests/backend/compare.h"
 
@@ -39,7 +39,7 @@ START_TEST(softmaxes)
                 t.in[0] = operand_of(dtype, shapes[s], first, -4, way < 12 ? 4 : 90);
                 t.in[1] = operand_of(dtype, shapes[s], layouts[way / 8], -1, 1);
                 t.out[0] = operand_of(dtype, shapes[s], PLAIN, 0, 0);
-                t.relative = dtype == BT_F32 ? 1e-5 : 1e-13; /* of exp(x - max): the rounding of x */
+                t.relative = dtype == BT_F32 ? 1e-5 : 1e-13; /* for exp(x - max): the rounding of x */
                 t.absolute = (dtype == BT_F32 ? 1e-6 : 1e-13) * (_i == 2 ? 3000 : _i == 1 ? 1 : 1e-30);
                 t.alias[0] = first == PLAIN;
                 if (way >= 24 && _i < 2) {
@@ -81,7 +81,7 @@ START_TEST(cross_entropies)
 }
 END_TEST
 
-/* Pieces of a line that are -infinity alone, as masks make them; lines that are. */
+/* Parts of a line that are all -infinity, as with masks; and whole lines. */
 START_TEST(masked)
 {
     enum { SIZE = 13001 };
@@ -134,7 +134,7 @@ START_TEST(wild_labels)
 }
 END_TEST
 
-/* On a device it is found when somebody waits. */
+/* On a device the error appears when the host waits. */
 START_TEST(wild_labels_far)
 {
     static const int64_t wild[] = {3, -1, INT64_MAX, INT64_MIN};
@@ -162,7 +162,7 @@ START_TEST(wild_labels_far)
 }
 END_TEST
 
-/* One for each row of the shape. */
+/* One number for each row of the shape. */
 static operand row_numbers(bt_dtype dtype, const int64_t *shape, double low, double high)
 {
     operand o = operand_of(dtype, shape, PLAIN, low, high);

@@ -1,4 +1,5 @@
-/* The optimisers' updates against the plain loops, in place too, and those against numbers worked out by hand. */
+/* The optimisers' updates against the plain loops, also in place, and the plain loops against numbers worked out by
+ * hand. */
 #include "tests/backend/compare.h"
 
 #include "support/on_device.h"
@@ -23,12 +24,12 @@ static operand scalar(bt_dtype dtype, const double *value)
 static const double truth[] = {1, 0, 0.1, 0.9, 0.25, 0.01, 0.001, 0.999, 1e-8, 3, 1};
 enum { YES, NO, LR, MOMENTUM, DAMPENING, DECAY, SMALL_LR, BETA2, EPS, COUNT, FIRST_COUNT };
 
-/* ok is true or false; m, where it is first, holds NaN, which must not matter. */
+/* ok is true or false; m is NaN before the first step, which must not matter. */
 START_TEST(sgd)
 {
     for (int s = 0; s < BT_COUNT_OF(sizes); s++)
         for (int way = 0; way < 64; way++) {
-            if (device_backend() && sizes[s] > 33 && way % 5) /* slow where the processor is the device */
+            if (device_backend() && sizes[s] > 33 && way % 5) /* slow if the processor is the device */
                 continue;
             bt_dtype dtype = way & 1 ? BT_F64 : BT_F32;
             bt_sgd_attr attr = {.nesterov = way >> 1 & 1};
@@ -51,7 +52,7 @@ START_TEST(sgd)
             t.absolute = dtype == BT_F32 ? 3e-7 : 5e-16;
             t.bits = dtype == BT_F32;
             compare_fast(&t);
-            t.alias[0] = 2; /* p' over the gradient */
+            t.alias[0] = 2; /* p' stored over the gradient */
             compare_fast(&t);
             if (way >= 32)
                 continue;
@@ -121,8 +122,8 @@ static trial eight_trial(const bt_op *op, bt_dtype dtype, int64_t n, int slots, 
     return t;
 }
 
-/* In f32 a code may be the next one, where rounding has put a number on the other side of the middle: only a device,
- * which has the processor's bits, is looked at. */
+/* In f32 rounding may move a number across the boundary to the next code, so only a device with the processor's bits is
+ * tested. */
 START_TEST(eight)
 {
     static const int64_t many[] = {0, 1, 255, 256, 257, 3000, 524800};
@@ -145,7 +146,7 @@ START_TEST(eight)
 }
 END_TEST
 
-/* Other layouts are taken by some kernel too. */
+/* Other layouts must be accepted by some kernel, too. */
 START_TEST(layouts)
 {
     static const enum layout some[] = {TURNED, SLICED, SPREAD, ONE};
@@ -209,8 +210,8 @@ START_TEST(by_hand)
 }
 END_TEST
 
-/* Moments without gradients, halved: to the bit as long as they are normal numbers, and 0 below; either sign, as wide
- * as a vector and its rest. Nothing else is written. */
+/* Moments without gradients, halved: exact while they are normal numbers, and 0 below; of either sign, for a whole
+ * vector and the remainder. Nothing else is written. */
 START_TEST(moments_that_fade)
 {
     static const double singles[] = {0x1p-125, 0x1p-126, -0x1p-125, -0x1p-126, 0x1p-140, 0x1p-149, 1, 0x1.8p-126};

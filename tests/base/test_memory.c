@@ -9,7 +9,7 @@
 
 static void setup(void) { bt_error_clear(); }
 
-/* What is had and given back, whichever way; the most of it stays on record. */
+/* Memory allocated and freed in all ways is counted; the peak is recorded. */
 START_TEST(own_bytes)
 {
     const size_t before = bt_own_bytes();
@@ -32,8 +32,8 @@ START_TEST(own_bytes)
 }
 END_TEST
 
-/* Every pair of sizes near 0, near the root of the largest and near the largest, against arithmetic of twice the width.
- */
+/* Every pair of sizes near 0, near the root of the maximum and near the maximum, against arithmetic of twice the
+ * width. */
 START_TEST(arithmetic_is_checked)
 {
     static const size_t near[] = {
@@ -64,7 +64,7 @@ START_TEST(sizes_are_rounded_up)
                                       {400, 448},
                                       {SIZE_MAX - 63, SIZE_MAX - 63}, /* the largest multiple of 64 */
                                       {SIZE_MAX - 64, SIZE_MAX - 63},
-                                      {SIZE_MAX - 62, SIZE_MAX}, /* no multiple is left */
+                                      {SIZE_MAX - 62, SIZE_MAX}, /* there is no such multiple */
                                       {SIZE_MAX, SIZE_MAX}};
     for (int i = 0; i < BT_COUNT_OF(cases); i++)
         ck_assert_uint_eq(bt_align_up(cases[i][0]), cases[i][1]);
@@ -82,7 +82,7 @@ static bool zeroed(const void *memory, size_t size)
 
 START_TEST(memory_is_zeroed)
 {
-    for (int round = 0; round < 3; round++) { /* again, when there is used memory to be had */
+    for (int round = 0; round < 3; round++) { /* repeated, so that used memory is available */
         char *some = bt_alloc(1000), *many = bt_alloc_array(250, 4), *aligned = bt_alloc_aligned(1000);
         ck_assert(some && many && aligned);
         ck_assert(zeroed(some, 1000) && zeroed(many, 1000) && zeroed(aligned, 1000));
@@ -116,7 +116,7 @@ START_TEST(impossible_sizes_are_an_error)
     ck_assert_ptr_null(bt_alloc(SIZE_MAX - 8));
     ck_assert_int_eq(bt_error_status(), BT_ERROR_MEMORY);
     bt_error_clear();
-    for (size_t less = 0; less < 200; less++) { /* around every rounding */
+    for (size_t less = 0; less < 200; less++) { /* around every rounding boundary */
         ck_assert_ptr_null(bt_alloc_aligned(SIZE_MAX - less));
         ck_assert_int_eq(bt_error_status(), BT_ERROR_MEMORY);
         bt_error_clear();
@@ -162,10 +162,10 @@ START_TEST(live_bytes_balance)
         memory[i] = bt_alloc_aligned(sizes[i]);
         ck_assert_ptr_nonnull(memory[i]);
         ck_assert_uint_eq((uintptr_t)memory[i] % BT_ALIGN, 0);
-        sum += sizes[i]; /* as asked for: not what rounding adds */
+        sum += sizes[i]; /* the requested bytes, without rounding */
         ck_assert_uint_eq(bt_live_bytes(), start + sum);
     }
-    ck_assert_ptr_null(bt_alloc_aligned(SIZE_MAX - 1000)); /* a failure counts nothing */
+    ck_assert_ptr_null(bt_alloc_aligned(SIZE_MAX - 1000)); /* a failure is not counted */
     bt_error_clear();
     for (int i = 0; i < BT_COUNT_OF(sizes); i++) {
         bt_free_aligned(memory[(i + 3) % BT_COUNT_OF(sizes)]);
@@ -175,7 +175,7 @@ START_TEST(live_bytes_balance)
 }
 END_TEST
 
-/* Pieces of all sizes, smaller and larger than a region's blocks: aligned, zeroed, apart from each other. */
+/* Pieces of all sizes, smaller and larger than a region's blocks: aligned, zeroed, without overlap. */
 START_TEST(regions_hold_many_pieces)
 {
     enum { PIECES = 3000 };
@@ -217,7 +217,7 @@ START_TEST(regions_copy_and_format)
     ck_assert_ptr_null(bt_region_alloc(region, SIZE_MAX));
     ck_assert_ptr_null(bt_region_alloc(region, SIZE_MAX / 2 - 100));
     ck_assert_int_eq(bt_error_status(), BT_ERROR_MEMORY);
-    ck_assert_ptr_nonnull(bt_region_alloc(region, 8)); /* and goes on */
+    ck_assert_ptr_nonnull(bt_region_alloc(region, 8)); /* and it still works */
     ck_assert_ptr_null(bt_region_alloc(NULL, 8));
     bt_region_free(region);
     bt_error_clear();

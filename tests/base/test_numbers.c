@@ -1,4 +1,4 @@
-/* Numbers on the host: dtypes, arrays and their conversion, hashes, the generator of random numbers. */
+/* Numbers on the host: dtypes, arrays and their conversion, hashes, the random number generator. */
 #include "base/base.h"
 #include "base/half.h"
 #include "base/philox.h"
@@ -74,7 +74,7 @@ START_TEST(arrays_of_pointers)
     array = bt_array_of(BT_I32, NULL, NULL);
     ck_assert(array.rank == 0 && array.data == NULL);
     array = bt_array_of(BT_I32, NULL, (const int64_t[]){1, 1, 1, 1, 1, 1, 1, 1, 1, 1, BT_END});
-    ck_assert_int_eq(array.rank, -1); /* ten sizes: refused, and said */
+    ck_assert_int_eq(array.rank, -1); /* ten sizes: refused with a message */
     ck_assert_int_eq(bt_error_status(), BT_ERROR_SHAPE);
     bt_error_clear();
 }
@@ -93,7 +93,7 @@ START_TEST(shapes_as_text)
 }
 END_TEST
 
-/* What the destination cannot hold becomes the nearest that it can; a NaN 0. */
+/* A value that the destination cannot hold becomes the nearest one that it can; NaN becomes 0. */
 START_TEST(conversion_is_bounded)
 {
     static const struct {
@@ -137,7 +137,7 @@ START_TEST(conversion_is_bounded)
 }
 END_TEST
 
-/* A number of 16 bits by the words of IEEE 754: sign, exponent, fraction; what follows the largest is infinite. */
+/* A 16-bit number as IEEE 754 defines it: sign, exponent, fraction; the successor of the largest is infinite. */
 static double of_half(uint16_t bits, int fraction_bits)
 {
     int exponent = bits % 0x8000 >> fraction_bits, fraction = bits & ((1 << fraction_bits) - 1);
@@ -155,7 +155,7 @@ static uint16_t put(bt_dtype dtype, double x)
     return bits;
 }
 
-/* As the number, and, where it is an f32, as that. */
+/* As a double and, if it is exact in f32, also from f32. */
 static void assert_rounds(bt_dtype dtype, double x, uint16_t due)
 {
     float single = (float)x;
@@ -165,7 +165,8 @@ static void assert_rounds(bt_dtype dtype, double x, uint16_t due)
                   other, due);
 }
 
-/* All patterns: read, written back, and what lies half way to the next, and a little to either side of it. */
+/* All bit patterns: read, written back, and also the midpoint to the next number, and points slightly to either
+ * side. */
 START_TEST(numbers_of_16_bits)
 {
     const bt_dtype dtype = _i ? BT_F16 : BT_BF16;
@@ -220,13 +221,13 @@ START_TEST(arrays_are_converted)
     int32_t to[4];
     uint8_t bytes[4];
     double wide[4];
-    ck_assert_int_eq(bt_array_convert(BT_ARRAY(to, 2, 2), BT_ARRAY(from, 4)), BT_OK); /* equal counts suffice */
+    ck_assert_int_eq(bt_array_convert(BT_ARRAY(to, 2, 2), BT_ARRAY(from, 4)), BT_OK); /* equal counts are enough */
     ck_assert(to[0] == 1 && to[1] == -2 && to[2] == 300 && to[3] == 0);
     ck_assert_int_eq(bt_array_convert(BT_ARRAY(bytes, 4), BT_ARRAY(from, 4)), BT_OK);
     ck_assert(bytes[0] == 1 && bytes[1] == 0 && bytes[2] == 255 && bytes[3] == 0);
     ck_assert_int_eq(bt_array_convert(BT_ARRAY(wide, 4), BT_ARRAY(bytes, 4)), BT_OK);
     ck_assert(wide[0] == 1 && wide[1] == 0 && wide[2] == 255 && wide[3] == 0);
-    int64_t large[1] = {INT64_C(9007199254740993)}, copy[1]; /* 2^53 + 1: same dtype, so no detour over double */
+    int64_t large[1] = {INT64_C(9007199254740993)}, copy[1]; /* 2^53 + 1: same dtype, not converted through double */
     ck_assert_int_eq(bt_array_convert(BT_ARRAY(copy, 1), BT_ARRAY(large, 1)), BT_OK);
     ck_assert_int_eq(copy[0], large[0]);
     ck_assert_int_eq(bt_array_convert(BT_ARRAY(&wide[0]), BT_ARRAY(&from[2])), BT_OK);
@@ -263,7 +264,7 @@ static int compare(const void *a, const void *b)
     return *x < *y ? -1 : *x > *y;
 }
 
-/* Every text with one bit flipped, of every length up to 40, with several seeds: all hashes differ. */
+/* Every text with one flipped bit, of every length up to 40, with several seeds: all hashes differ. */
 START_TEST(hashes_differ)
 {
     enum { MOST = 30000 };
@@ -289,8 +290,8 @@ START_TEST(hashes_differ)
 }
 END_TEST
 
-/* The low bits serve as places in tables: counted numbers fill 256 places evenly (chi squared, 255 degrees: 99.999 %
- * lie below 363). */
+/* The low bits are used as table indices: consecutive numbers fill 256 places evenly (chi squared, 255 degrees: 99.999
+ * % are below 363). */
 START_TEST(hashes_spread)
 {
     int places[256] = {0};
@@ -305,7 +306,7 @@ END_TEST
 
 START_TEST(hashes_are_of_the_bytes)
 {
-    char a[] = "xclassifier.layer2", b[] = "xxclassifier.layer2"; /* elsewhere, aligned otherwise */
+    char a[] = "xclassifier.layer2", b[] = "xxclassifier.layer2"; /* at another address, with another alignment */
     ck_assert_uint_eq(bt_hash(5, a + 1, 17), bt_hash(5, b + 2, 17));
     ck_assert_uint_eq(bt_hash_text(5, a + 1), bt_hash(5, b + 2, 17));
     ck_assert_uint_eq(bt_hash(5, NULL, 0), bt_hash(5, a, 0));
@@ -317,7 +318,7 @@ END_TEST
 
 /* ---- random numbers ---- */
 
-/* Known answers of Philox4x32-10, as its authors publish them with their code (kat_vectors of Random123). */
+/* Known answers of Philox4x32-10, published by its authors with their code (kat_vectors of Random123). */
 START_TEST(philox_known_answers)
 {
     static const struct {

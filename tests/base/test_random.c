@@ -57,7 +57,7 @@ START_TEST(below_is_unbiased)
     ck_assert_double_lt(chi, 20.5); /* 5 degrees of freedom, 0.1 % */
     for (int i = 0; i < 10; i++)
         ck_assert_uint_eq(bt_random_below(&random, 1), 0);
-    /* With a bound of 3/4 of 2^32, multiples of 3 would come twice as often as others if nothing were rejected. */
+    /* With a bound of 3/4 of 2^32, multiples of 3 would be twice as frequent as others without rejection. */
     int64_t threes = 0;
     for (int i = 0; i < N; i++)
         threes += bt_random_below(&random, UINT32_C(0xC0000000)) % 3 == 0;

@@ -1,4 +1,4 @@
-/* Errors: the first one of a thread stays; context is put before it. */
+/* Errors: the first error of a thread is kept; context is prepended to it. */
 #include "base/base.h"
 
 #include "support/suite.h"
@@ -22,7 +22,7 @@ END_TEST
 START_TEST(the_first_stays)
 {
     ck_assert_int_eq(bt_fail(BT_ERROR_DATA, "row %d: no label", 7), BT_ERROR_DATA);
-    ck_assert_int_eq(bt_fail(BT_ERROR_FILE, "another"), BT_ERROR_FILE); /* each returns its own */
+    ck_assert_int_eq(bt_fail(BT_ERROR_FILE, "another"), BT_ERROR_FILE); /* each returns its own status */
     ck_assert_str_eq(bt_error(), "row 7: no label");
     ck_assert_int_eq(bt_error_status(), BT_ERROR_DATA);
     ck_assert_int_eq(bt_fail(BT_OK, "no failure"), BT_OK);
@@ -43,7 +43,7 @@ START_TEST(ok_is_no_failure)
 }
 END_TEST
 
-/* A status without a message says what the list says of it: all of them, and one that is not in it. */
+/* A status without a message has a default text: for all of them, and for an unknown one. */
 START_TEST(each_status_has_a_text)
 {
 #define CASE(name, code, text)                                                                                         \
@@ -67,13 +67,13 @@ START_TEST(context_stands_before)
     bt_fail(BT_ERROR_SHAPE, "shapes [2] and [3]");
     bt_error_context("%s.%d", "layer", 1);
     bt_error_context("net");
-    bt_error_context("net"); /* a second time says no more */
+    bt_error_context("net"); /* repeating it adds nothing */
     ck_assert_str_eq(bt_error(), "net: layer.1: shapes [2] and [3]");
     ck_assert_int_eq(bt_error_status(), BT_ERROR_SHAPE);
 }
 END_TEST
 
-/* Messages end somewhere: neither they nor their context ever run over. */
+/* The length of messages is limited: neither they nor their context ever overflow. */
 START_TEST(long_messages_are_cut)
 {
     static char text[20000];
@@ -89,7 +89,7 @@ START_TEST(long_messages_are_cut)
     for (int i = 0; i < 1000; i++)
         bt_error_context("again and again %d", i);
     ck_assert_uint_le(strlen(bt_error()), length);
-    bt_error_context("%s", text); /* too long itself: the message stays as it is */
+    bt_error_context("%s", text); /* the context itself is too long: the message stays unchanged */
     ck_assert_int_eq(strncmp(bt_error(), "again and again 999: again", 26), 0);
 }
 END_TEST
@@ -114,7 +114,7 @@ START_TEST(each_thread_has_its_own)
 }
 END_TEST
 
-/* Bytes that a terminal would obey are shown, wherever a name brings them; text in UTF-8 stays. */
+/* Control bytes from any name are shown escaped; UTF-8 text is unchanged. */
 START_TEST(control_bytes)
 {
     static const struct {

@@ -1,5 +1,5 @@
-/* Work that is shared between threads: each part is done once, by whoever; who waits sleeps. And the number of cores,
- * which is found in files as control groups have them. */
+/* Work shared between threads: each part is done once, by any thread; waiting threads sleep. And the number of cores,
+ * as read from the files of control groups. */
 #include "base/base.h"
 #include "base/cores.h"
 #include "base/team.h"
@@ -57,7 +57,7 @@ START_TEST(each_part_is_done_once)
     tally many = {.parts = MOST};
     bt_team_do(count, &many, many.parts);
     check_once(&many);
-    for (int round = 0; round < 10; round++) { /* parts that wait, so that others come to them on a busy core too */
+    for (int round = 0; round < 10; round++) { /* slow parts, so that other threads get some even on a busy core */
         tally slow = {.parts = 6, .wait = 2};
         bt_team_do(count, &slow, slow.parts);
         check_once(&slow);
@@ -65,7 +65,7 @@ START_TEST(each_part_is_done_once)
 }
 END_TEST
 
-/* Parts that each take a while are done side by side. */
+/* Slow parts run in parallel. */
 START_TEST(others_help)
 {
     tally t = {.parts = 3, .wait = 100};
@@ -126,7 +126,7 @@ static double processor_seconds(void)
            1e-6 * (double)(usage.ru_utime.tv_usec + usage.ru_stime.tv_usec);
 }
 
-/* Threads without work, while this one sleeps; and this one, while a thread is at the last part. */
+/* Threads without work sleep while this one sleeps, and this one sleeps while a thread does the last part. */
 START_TEST(who_waits_sleeps)
 {
     tally t = {.parts = 4, .wait = 300};
@@ -140,7 +140,7 @@ START_TEST(who_waits_sleeps)
 }
 END_TEST
 
-/* A child has none of the threads, and gets its own. */
+/* A forked child has none of the threads, and creates its own. */
 START_TEST(after_a_fork)
 {
     tally t = {.parts = 3};
@@ -195,7 +195,7 @@ START_TEST(cores_of_groups)
     put("two/none/cpu.max", "max 100000\n");
     put("two/little/cpu.max", "20000 100000\n");
     ck_assert_int_eq(cores("0::/two/half\n", 8), 2);
-    ck_assert_int_eq(cores("0::/two/half/inner\n", 8), 2); /* what holds it counts, too */
+    ck_assert_int_eq(cores("0::/two/half/inner\n", 8), 2); /* the limit of a parent group counts, too */
     ck_assert_int_eq(cores("0::/two/half\n", 1), 1);
     ck_assert_int_eq(cores("0::/two/none\n", 8), 8);
     ck_assert_int_eq(cores("0::/two/little\n", 8), 1);
@@ -209,7 +209,7 @@ START_TEST(cores_of_groups)
     ck_assert_int_eq(cores("3:cpu:/none\n", 8), 8);
     ck_assert_int_eq(cores("3:cpuset:/one\n", 8), 8);
     ck_assert_int_eq(cores("nonsense\n:::\n3:cpu\n", 8), 8);
-    put("cpu.max", "400000 100000\n"); /* what a container sees of its own group */
+    put("cpu.max", "400000 100000\n"); /* a container's view of its own group */
     ck_assert_int_eq(cores("0::/not/there\n", 8), 4);
     char remove[600];
     snprintf(remove, sizeof remove, "rm -r %s", folder);
@@ -243,7 +243,7 @@ int main(void)
     tcase_add_test(tests, a_part_may_call);
     tcase_add_test(tests, who_waits_sleeps);
     const char *sanitizer = getenv("BT_SANITIZE");
-    if (!sanitizer || strcmp(sanitizer, "thread") != 0) /* that one knows no threads after a fork */
+    if (!sanitizer || strcmp(sanitizer, "thread") != 0) /* which does not support threads after a fork */
         tcase_add_test(tests, after_a_fork);
     tcase_add_test(tests, cores_of_groups);
     tcase_add_test(tests, cores_of_this_process);

@@ -1,4 +1,4 @@
-/* Text: strings that grow, the nearest word of a list, sizes for people. */
+/* Text: strings that grow, the closest word of a list, human-readable sizes. */
 #include "base/base.h"
 
 #include "support/suite.h"
@@ -69,11 +69,11 @@ START_TEST(utf8)
         {"a\xe9", 1, false}, /* Latin-1 */
         {"\xe9t\xe9", 0, false},
         {"\x80", 0, false},
-        {"\xc0\xaf", 0, false},     /* longer than need be */
-        {"\xe0\x9f\xbf", 0, false}, /* likewise */
-        {"\xed\xa0\x80", 0, false}, /* half of a pair of UTF-16 */
+        {"\xc0\xaf", 0, false},     /* overlong encoding */
+        {"\xe0\x9f\xbf", 0, false}, /* overlong encoding */
+        {"\xed\xa0\x80", 0, false}, /* half of a UTF-16 surrogate pair */
         {"\xf4\x90\x80\x80", 0, false},
-        {"\xe2\x82", 0, false}, /* it ends within a character */
+        {"\xe2\x82", 0, false}, /* ends within a character */
         {"\xf0\x9f\x98", 0, false},
         {"\xff", 0, false},
     };
@@ -117,7 +117,7 @@ START_TEST(the_nearest_word)
 }
 END_TEST
 
-/* Words longer than any key, of the user's or of the list, are near to nothing. */
+/* Words longer than any key, from the user or in the list, are not near anything. */
 START_TEST(long_words_are_near_to_nothing)
 {
     static char endless[5000], as_long[65], too_long[66];
@@ -135,10 +135,10 @@ END_TEST
 START_TEST(of_two_the_nearer)
 {
     static const char *const short_words[] = {"the", "ten", NULL};
-    ck_assert_pstr_eq(bt_nearest("teh", short_words), "the"); /* a swap is one edit, like the other's replacement */
+    ck_assert_pstr_eq(bt_nearest("teh", short_words), "the"); /* one swap; the other needs one replacement */
     static const char *const words[] = {"beta1", "beta2", "bet", NULL};
     ck_assert_pstr_eq(bt_nearest("beta2", words), "beta2");
-    ck_assert_pstr_eq(bt_nearest("beta", words), "beta1"); /* the first of equals */
+    ck_assert_pstr_eq(bt_nearest("beta", words), "beta1"); /* the first of several equals */
     ck_assert_pstr_eq(bt_nearest("be", words), "bet");
 }
 END_TEST
@@ -182,7 +182,7 @@ START_TEST(patterns)
 }
 END_TEST
 
-/* With a look back to every star, this would take longer than the suns last. */
+/* With backtracking to every star, this would practically never end. */
 START_TEST(a_pattern_of_many_stars)
 {
     static char name[2001];

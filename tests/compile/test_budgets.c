@@ -1,8 +1,8 @@
-/* tests/compile/test_budgets.c: programs within budgets, over all orders of steps. Wherever a plan was found with fewer
- * bytes, there is one that keeps to the budget; more bytes never cost more work; and where there is room for all,
- * nothing is done again. On graphs drawn at random; on networks of several depths.
+/* tests/compile/test_budgets.c: programs within budgets, over all orders of steps. If any plan with fewer bytes exists,
+ * a plan that meets the budget is found; more bytes never cost more work; and with room for everything, nothing is
+ * recomputed. On random graphs and on networks of several depths.
  *
- * Some of the graphs are tried; BT_TEST_ALL=1: all of them. */
+ * Only some of the graphs are tried; BT_TEST_ALL=1: all of them. */
 #include "support/random_graph.h"
 
 #include "support/suite.h"
@@ -13,12 +13,12 @@
 enum { BUDGETS = 5, GRAPHS = 2000, PART = 25, DEPTHS = 8, KINDS = 8, ROWS = 64, WIDTH = 16 };
 
 typedef struct plan {
-    size_t bytes, most; /* the budget, and what is needed within it */
+    size_t bytes, most; /* the budget, and the bytes needed within it */
     double extra;
 } plan;
 
 static scene s;
-static int64_t useful; /* graphs that need less if something is computed again */
+static int64_t useful; /* graphs that need less memory with recomputation */
 
 static plan plan_within(size_t bytes, bt_known *known)
 {

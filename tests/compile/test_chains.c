@@ -1,5 +1,5 @@
-/* Elementwise steps that follow one another are one call where the device has a kernel for that: it computes, to the
- * bit, what its steps compute one by one, and what only they read needs no memory. */
+/* Consecutive elementwise steps become one call if the device has a kernel for that: the result equals that of the
+ * single steps, bit for bit, and intermediate values need no memory. */
 #include "support/scene.h"
 
 #include "compile/chain.h"
@@ -55,7 +55,7 @@ static bt_tensor *row(const char *name, double first)
     return bt_trace_read(scene_var(&s, name, BT_F32, values, (const int64_t[]){N, BT_END}));
 }
 
-/* m := (w g + 1)^2, of which only the last step's values are needed: no memory, and one call. */
+/* m := (w g + 1)^2, in which only the values of the last step are needed: no other memory, and one call. */
 START_TEST(inner_values_need_no_memory)
 {
     scene_begin(&s, BT_F32);
@@ -75,7 +75,7 @@ START_TEST(inner_values_need_no_memory)
 }
 END_TEST
 
-/* w := w + g, and m := tanh(w), of the old w, which is read after the new one is known. */
+/* w := w + g, and m := tanh(w) of the old w, which is read after the new one is known. */
 START_TEST(the_old_value_is_read)
 {
     scene_begin(&s, BT_F32);
@@ -94,8 +94,8 @@ START_TEST(the_old_value_is_read)
 }
 END_TEST
 
-/* One number of a row is needed for all numbers: of one that the chain would make (0), which so ends before; of one
- * whose place it would have otherwise (1). */
+/* All elements need one number of a row: of a row that the chain would compute (0), so the chain ends before it; or of
+ * a row that the chain would overwrite (1). */
 START_TEST(one_number_of_many)
 {
     scene_begin(&s, BT_F32);
@@ -120,7 +120,7 @@ START_TEST(one_number_of_many)
 }
 END_TEST
 
-/* Longer than one call may be. */
+/* More links than one call may have. */
 START_TEST(many_links)
 {
     scene_begin(&s, BT_F32);
@@ -140,7 +140,7 @@ END_TEST
 
 /* ---- any program ---- */
 
-/* What the variables are after two runs; how many steps these take. */
+/* The variables after two runs; returns the number of steps. */
 static int64_t run(bool chain, size_t *bytes, char *found)
 {
     prepare(chain);
@@ -175,7 +175,7 @@ START_TEST(any_program_computes_the_same)
 }
 END_TEST
 
-/* Numbers that are stored in 16 bits, comparisons, choices: what a link gives is rounded as if it had been stored. */
+/* Numbers stored in 16 bits, comparisons, choices: the result of a link is rounded as if it had been stored. */
 static bt_tensor *stored(bt_tensor *x, bt_tensor *y, uint64_t *state)
 {
     *state = *state * 6364136223846793005ULL + 1442695040888963407ULL;
@@ -225,8 +225,7 @@ START_TEST(stored_numbers)
                 EXPECT_OK(bt_store_read(instance, s.vars[v], 0, (chain ? many : one) + v * N * 4, N * 4));
             end();
         }
-        ck_assert_int_lt(steps[1],
-                         steps[0] / (device_backend() ? 3 : 1)); /* the CPU's kernels of 16 bits need scratch */
+        ck_assert_int_lt(steps[1], steps[0] / (device_backend() ? 3 : 1)); /* the CPU's 16-bit kernels need scratch */
         ck_assert_msg(memcmp(one, many, sizeof one) == 0, "program %d: other bits", (int)seed);
     }
 }

@@ -1,5 +1,5 @@
-/* Two parts with less held between them compute what they did, to the bit: with every holding, on random graphs; what
- * is changed meanwhile is read as it was. */
+/* The two parts of a linearised graph give the same bits when less is held between them: every holding, on random
+ * graphs; a variable that changes in between is read with its old value. */
 #include "support/random_graph.h"
 
 #include "compile/hold.h"
@@ -93,7 +93,7 @@ static size_t held(void)
     return sum;
 }
 
-/* A value on the way to what is read is held where it has fewer bytes, and only what follows is computed again. */
+/* If an intermediate value has fewer bytes, that one is held, and only the steps after it are recomputed. */
 START_TEST(the_fewest_bytes)
 {
     enum { WIDE = 2000, NARROW = 1000 };
@@ -117,7 +117,7 @@ START_TEST(the_fewest_bytes)
 }
 END_TEST
 
-/* A variable that the first part changes is read by the second as it was. */
+/* A variable that the first part changes is read by the second with its old value. */
 START_TEST(what_the_first_part_overwrites)
 {
     bt_tensor *w = VECTOR(&s, "w", 1, 2), *x = VECTOR(&s, "x", 3, 4);
@@ -141,14 +141,14 @@ static void get(double values[7][VALUES])
             values[v][i] = var_get(s.vars[v], i);
 }
 
-/* Two runs of the second part with all held, against as many with less. Only what moves is assigned. */
+/* Two runs of the second part with everything held, against two with less. Only moving variables are assigned. */
 START_TEST(random_graphs)
 {
     bt_var *moving[7];
     int count = 0;
     scene_free(&s);
     random_graph(&s, (uint64_t)_i + 900, BT_F64, 50, RANDOM_ASSIGNS | (_i % 2 ? RANDOM_COMPOSITES : 0));
-    for (int64_t a = 0; a < s.graph->assign_count; a += 2) /* some that stand are assigned, too */
+    for (int64_t a = 0; a < s.graph->assign_count; a += 2) /* some that do not move are assigned, too */
         moving[count++] = s.graph->assigns[a].var;
     if (!count)
         return;

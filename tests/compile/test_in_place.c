@@ -1,5 +1,5 @@
-/* What is computed in place: an update straight in its variable, a value over one that dies; and what must not be. The
- * bytes of the arena say how many places there are; the values, that none was given away too early. */
+/* Work done in place: an update directly in its variable, a value over one that dies; and what must not be. The arena's
+ * bytes show how many places there are; the values show that none was reused too early. */
 #include "support/scene.h"
 
 #include "runtime/evaluate.h"
@@ -18,7 +18,7 @@ static void setup(void)
 {
     scene_begin(&s, BT_F64);
     instance = bt_instance_new(bt_backend_cpu(), 1);
-    /* each step by itself: tests/compile/test_rows.c and test_chains.c have those that are one */
+    /* each step separately: for joined steps see tests/compile/test_rows.c and test_chains.c */
     instance->options.rows = instance->options.chain = false;
     phase = bt_phase_new(instance, "test", "in place");
 }
@@ -39,7 +39,7 @@ static int copies(const bt_program *program)
     return count;
 }
 
-/* How many places of this many bytes the arena holds, each 64 or a multiple. */
+/* The number of places of this many bytes in the arena, each 64 bytes or a multiple. */
 static void expect_places(size_t places, size_t bytes) { ck_assert_uint_eq(phase->arena, places * bt_align_up(bytes)); }
 
 /* ---- in variables ---- */
@@ -56,7 +56,7 @@ START_TEST(an_update_in_its_variable)
 }
 END_TEST
 
-/* w is read after the sum that it takes: the sum stays aside until the end. */
+/* w is read after the sum to be assigned to it: the sum is stored separately until the end. */
 START_TEST(not_while_the_old_value_is_wanted)
 {
     bt_tensor *w = VECTOR(&s, "w", 1, 2), *g = VECTOR(&s, "g", 10, 20), *next = bt_add(w, g);
@@ -70,7 +70,7 @@ START_TEST(not_while_the_old_value_is_wanted)
 }
 END_TEST
 
-/* w + transposed w: the second look at the same bytes is in another order. */
+/* w + transposed w: the second view of the same bytes has another order. */
 START_TEST(not_under_two_different_looks)
 {
     bt_tensor *w = MATRIX(&s, "w", 2, 2, 1, 2, 3, 4), *v = MATRIX(&s, "v", 2, 2, 1, 2, 3, 4);
@@ -82,7 +82,7 @@ START_TEST(not_under_two_different_looks)
 }
 END_TEST
 
-/* Twice the same look is one: w w in its own bytes. */
+/* Two equal views count as one: w w in its own bytes. */
 START_TEST(under_the_same_look_twice)
 {
     bt_tensor *w = VECTOR(&s, "w", 3, 4);
@@ -107,7 +107,7 @@ START_TEST(not_by_an_op_that_looks_around)
 }
 END_TEST
 
-/* What does not read w can be computed in it by any op, if w is not read later. */
+/* A value that does not depend on w can be computed in it by any op, if w is not read later. */
 START_TEST(by_any_op_where_the_old_value_is_gone)
 {
     bt_tensor *a = MATRIX(&s, "a", 2, 2, 1, 2, 3, 4), *w = MATRIX(&s, "w", 2, 2, 0, 0, 0, 0);
@@ -132,7 +132,7 @@ START_TEST(an_output_stays_outside)
 }
 END_TEST
 
-/* A window is updated in place, its block is read before. */
+/* A window is updated in place, after its block has been read. */
 START_TEST(a_window_of_a_block)
 {
     bt_var *block = scene_var(&s, "block", BT_F64, NUMBERS(1, 2, 3, 4), (const int64_t[]){4, BT_END});
@@ -148,7 +148,7 @@ START_TEST(a_window_of_a_block)
 }
 END_TEST
 
-/* p', m' and v' of an update all go straight into the bytes of p, m and v. */
+/* p', m' and v' of an update are written directly to p, m and v. */
 START_TEST(all_of_an_update)
 {
     bt_tensor *p = VECTOR(&s, "p", 1, 2), *m = VECTOR(&s, "m", 0, 0), *v = VECTOR(&s, "v", 0, 0),
@@ -161,7 +161,7 @@ START_TEST(all_of_an_update)
         bt_graph_assign(s.graph, s.vars[i], &node->out[i]);
     const bt_program *program = scene_run_in(&s, phase);
     ck_assert_int_eq(copies(program), 0);
-    EXPECT_VAR(s.vars[0], 1e-8, 0.5, 2.5); /* the first step of Adam: lr, against the sign of g */
+    EXPECT_VAR(s.vars[0], 1e-8, 0.5, 2.5); /* the first step of Adam: lr, opposite to the sign of g */
     EXPECT_VAR(s.vars[1], 1e-15, 1, -2);
     EXPECT_VAR(s.vars[2], 1e-15, 0.1, 0.4);
 }
@@ -197,7 +197,7 @@ START_TEST(not_over_a_value_that_lives)
 }
 END_TEST
 
-/* A result that stands over another value is a result all the same: the last step must not take its place. */
+/* A result stored over another value still counts as a result: the last step must not overwrite it. */
 START_TEST(not_over_a_result)
 {
     bt_tensor *x = VECTOR(&s, "x", 0.5, 0.25), *y = bt_neg(bt_exp(x));
@@ -210,7 +210,7 @@ START_TEST(not_over_a_result)
 }
 END_TEST
 
-/* y + turned y, y - a part of y repeated, y over a slice of itself: all need a second place. */
+/* y + transposed y, y - a part of y repeated, y over a slice of itself: all need a second place. */
 START_TEST(not_over_a_value_seen_in_another_way)
 {
     bt_tensor *x = MATRIX(&s, "x", 2, 2, 1, 2, 3, 4), *y = bt_mul(x, 2), *z = bt_add(y, bt_permute(y, 1, 0));
@@ -233,7 +233,7 @@ START_TEST(not_over_one_of_another_size)
 }
 END_TEST
 
-/* Two values that both die in one step: each output may take one, never both the same. */
+/* Two values that both die in one step: each output may take one of them, never both the same. */
 START_TEST(two_outputs_take_two_places)
 {
     bt_tensor *p = bt_mul(VECTOR(&s, "p", 1, 2), 2), *m = bt_mul(VECTOR(&s, "m", 1, 1), 3),
@@ -250,7 +250,7 @@ START_TEST(two_outputs_take_two_places)
 }
 END_TEST
 
-/* The derivative of softmax from its output, assigned over either operand: right, or not done in place. */
+/* The derivative of softmax from its output, assigned over either operand: correct, or not done in place. */
 START_TEST(softmax_backward_over_its_operands)
 {
     for (int over = 0; over < 2; over++) {

@@ -1,4 +1,4 @@
-/* Choosing kernels: the first that accepts a call as it is, and none where there is none. */
+/* Choosing kernels: the first that accepts the call, or none. */
 #include "ops/ops.h"
 #include "runtime/backend.h"
 
@@ -35,7 +35,7 @@ START_TEST(the_first_that_accepts)
     ck_assert_ptr_eq(choose(&bt_op_exp, 3, 2), &quick);
     ck_assert_ptr_eq(choose(&bt_op_exp, 5, 1), &plain);
     ck_assert_ptr_null(choose(&bt_op_exp, 5, 2));
-    ck_assert_ptr_eq(choose(&bt_op_neg, 5, 2), &other); /* it takes everything */
+    ck_assert_ptr_eq(choose(&bt_op_neg, 5, 2), &other); /* it accepts everything */
     ck_assert_ptr_null(choose(&bt_op_log, 3, 1));
 }
 END_TEST
@@ -50,7 +50,7 @@ START_TEST(what_a_backend_knows)
 }
 END_TEST
 
-/* The CPU has a kernel for every op that is no leaf, no look at another value, and has no body to fall back on. */
+/* The CPU has a kernel for every op except leaves, views, and ops with a body to fall back on. */
 START_TEST(the_cpu_knows_every_primitive)
 {
     const bt_backend *cpu = bt_backend_cpu();

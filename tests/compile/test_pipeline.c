@@ -1,5 +1,5 @@
-/* The list of passes: with any of them switched off, a graph computes the same; each that ran has been timed; and a
- * program has no addresses, so that it runs in two places at once. */
+/* The list of passes: with any one switched off, a graph computes the same; each pass that ran has a time; and a
+ * program contains no addresses, so it can run in two places at once. */
 #include "support/scene.h"
 
 #include "runtime/phase.h"
@@ -25,7 +25,7 @@ static void teardown(void)
     bt_error_clear();
 }
 
-/* w := w - (A B x + 1) / 2, read as result too. A B x = A (1, 1) = (3, 7). */
+/* w := w - (A B x + 1) / 2, also read as a result. A B x = A (1, 1) = (3, 7). */
 static void record(void)
 {
     bt_tensor *w = VECTOR(&s, "w", 10, 20), *a = MATRIX(&s, "a", 2, 2, 1, 2, 3, 4),
@@ -59,7 +59,7 @@ START_TEST(each_can_be_switched_off)
     EXPECT_VAR(s.vars[0], 0, 8, 16);
     for (int p = 0; p < BT_PASSES; p++) {
         ck_assert_uint_gt(strlen(bt_pass_name((bt_pass)p)), 0);
-        /* There are one rank, and one memory. */
+        /* There is one rank, and one memory. */
         if (p != BT_PASS_SHARD && p != BT_PASS_BUCKET && p != BT_PASS_SPACES)
             ck_assert((phase->entries[0].program->seconds[p] > 0) == (p != (int)passes[_i]));
     }
@@ -68,7 +68,7 @@ START_TEST(each_can_be_switched_off)
 }
 END_TEST
 
-typedef struct places { /* where the values of a bound program lie: one after the other */
+typedef struct places { /* where a bound program has its values, in sequence */
     char memory[4096];
 } places;
 

@@ -1,5 +1,5 @@
-/* A plain loop is what is left where no other kernel takes a call: before it, inputs that are not dense are copied, but
- * only those that must be, and only where that helps; and a composite for which there is none gives way to its body. */
+/* The plain loop is the last resort. Non-dense inputs are copied first if that allows a faster kernel, and only those
+ * that must be; a composite without a kernel is replaced by its body. */
 #include "support/scene.h"
 
 #include "compile/work.h"
@@ -36,7 +36,7 @@ static void teardown(void)
 
 static bt_tensor *matrix(void) { return scene_read(&s, "x", &x[0][0], (const int64_t[]){ROWS, WIDTH, BT_END}); }
 
-/* How many steps of the program run a kernel whose name has this in it. */
+/* The number of steps that run a kernel with this in its name. */
 static int steps(const bt_program *program, const char *name)
 {
     int count = 0;
@@ -52,7 +52,7 @@ static void expect_results(const double *expected, int64_t count)
     expect_values(__FILE__, __LINE__, result.data, expected, count, 1e-14);
 }
 
-/* Its rows are taken as they lie, the scale, one number for all, is copied, the shift is dense already. */
+/* The rows are read as they are; the scale, one number repeated, is copied; the shift is dense already. */
 START_TEST(only_what_must_be_is_copied)
 {
     bt_tensor *part = bt_slice(matrix(), 1, 2, 2 + USED), *scale = SCALAR(&s, "scale", 3);
@@ -78,7 +78,7 @@ START_TEST(only_what_must_be_is_copied)
 }
 END_TEST
 
-/* Two looks at one copy: the turned matrix is wanted by two resamplings. */
+/* Two readers share one copy: two resamplings need the transposed matrix. */
 START_TEST(later_readers_take_the_copy)
 {
     bt_tensor *turned = bt_reshape(matrix(), 1, ROWS, WIDTH, 1);
@@ -119,7 +119,7 @@ START_TEST(few_numbers_are_not_copied)
 }
 END_TEST
 
-/* Zeros far around an image: there is no kernel but the plain loop, which takes the slice as it lies. */
+/* Large zero padding around an image: only the plain loop supports it, and it reads the slice without a copy. */
 START_TEST(no_copy_that_does_not_help)
 {
     double one = 2;
@@ -137,7 +137,7 @@ START_TEST(no_copy_that_does_not_help)
 }
 END_TEST
 
-/* Along another axis than the last there is no kernel for softmax: its body has some. */
+/* There is no kernel for softmax along an axis other than the last, but its body has kernels. */
 START_TEST(a_body_before_a_plain_loop)
 {
     bt_graph_output(s.graph, bt_softmax(matrix(), 0));

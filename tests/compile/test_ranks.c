@@ -1,5 +1,5 @@
-/* Programs of several ranks: they come to the same collectives, in the order of the graph, whatever a rank's share is,
- * in which order steps run, and which of them run again. */
+/* Programs of several ranks: they reach the same collectives in the order of the graph, whatever a rank's share, the
+ * order of its steps, and which steps are rerun. */
 #include "support/ranks.h"
 #include "support/scene.h"
 
@@ -17,7 +17,7 @@ enum { ROWS = 65, LAYERS = 4, MOST = 64 };
 static scene s;
 static ranks r;
 
-/* A network with batch norm, whose gradients have other sizes in each layer. */
+/* A network with batch norm, whose gradients have a different size in each layer. */
 static void record(void)
 {
     static const int64_t widths[LAYERS + 1] = {7, 40, 3, 60, 5};
@@ -61,7 +61,7 @@ static void describe(const bt_node *node, char *text)
             (int)count, (int)attr->rows);
 }
 
-/* The program's collectives are these, or become them. */
+/* Compares the program's collectives with `all`, or stores them there. */
 static void expect_same(const bt_program *program, char all[MOST][100], int *count)
 {
     const bt_node *nodes[MOST];
@@ -94,7 +94,7 @@ START_TEST(one_order)
     static const size_t buckets[] = {0, 1 << 10, BT_BUCKET};
     int count = 0, again = 0;
     record();
-    ranks_begin(&r, s.graph, 3 + _i % 2); /* shares are not even */
+    ranks_begin(&r, s.graph, 3 + _i % 2); /* the shares are uneven */
     ranks_spread(&r, s.vars[0], (bt_spread){.kind = BT_SHARDED, .axis = 0, .rows = ROWS});
     for (int rank = 0; rank < r.count; rank++)
         for (int rule = 0; rule <= BT_ORDERS; rule++)
@@ -120,7 +120,7 @@ START_TEST(one_order)
 }
 END_TEST
 
-/* What comes before ranks is of all of them; what has been settled is the rank's own, and stays so. */
+/* A lowered graph is for all ranks; a settled one is for one rank, and compiling it changes no collective. */
 START_TEST(settled)
 {
     record();
@@ -150,8 +150,8 @@ START_TEST(settled)
 }
 END_TEST
 
-/* Of sums that are taken together each may be written over its own operand, not over that of another, which may still
- * be to be added. */
+/* Among sums that are joined, each may be written over its own operand, but not over that of another, which may still
+ * be needed. */
 START_TEST(each_over_its_own)
 {
     bt_compile_options options = bt_compile_defaults(&bt_backend_cpu()->kernels, 1);
@@ -160,7 +160,7 @@ START_TEST(each_over_its_own)
     bt_tensor *in[3] = {NULL};
     for (int i = 0; i < 3; i++)
         in[i] = bt_sin(VECTOR(&s, "x", 1, 2, 3));
-    bt_graph_output(s.graph, in[0]); /* lives on */
+    bt_graph_output(s.graph, in[0]); /* stays alive */
     bt_node *node =
         bt_graph_append(s.graph, &bt_op_all_reduce, &attr, sizeof attr, in, 3, (bt_tag){.owner = "", .path = ""});
     ck_assert_ptr_nonnull(node);
@@ -181,7 +181,7 @@ START_TEST(each_over_its_own)
 }
 END_TEST
 
-/* What is summed over the ranks into a variable is computed there to begin with. */
+/* A value that is reduced into a variable is computed there in the first place. */
 START_TEST(parts_in_the_variable_of_their_sum)
 {
     static const double numbers[64] = {1};

@@ -1,5 +1,5 @@
-/* tests/compile/test_recompute.c: which steps run again, counted by hand on chains of equal layers: what each policy
- * holds, how often a value is computed, and how many bytes that takes. */
+/* tests/compile/test_recompute.c: which steps are rerun, counted by hand on chains of equal layers: what each policy
+ * keeps, how often a value is computed, and the bytes that takes. */
 #include "support/scene.h"
 
 #include "compile/work.h"
@@ -63,7 +63,7 @@ static bt_tensor *input(void)
     return in;
 }
 
-/* The slope of the sum of what `count` layers make of x. */
+/* The gradient of the sum over `count` layers applied to x. */
 static const bt_program *chain(int count, bt_checkpointing how)
 {
     level.how = how;
@@ -84,7 +84,7 @@ static void expect_chain(int count)
     }
 }
 
-/* How often each node is launched: at most `most` times; how many launches come again. */
+/* Checks that each node is launched at most `most` times; returns the number of repeated launches. */
 static int count_again(const bt_program *p, int most)
 {
     int again = 0;
@@ -102,8 +102,8 @@ static int count_again(const bt_program *p, int most)
 
 /* ---- cuts ---- */
 
-/* Of n values, all but the last are cuts, and every k-th of them is held. In the backward pass those that are held meet
- * the ones behind the last, which are held as well, or the other k - 1 of the stretch before. */
+/* Of n values, all but the last are cuts, and every k-th of them is held. In the backward pass the held ones coexist
+ * with the values after the last cut, which are held as well, or with the k - 1 others of the previous stretch. */
 START_TEST(every_nth_cut)
 {
     int n = 10 + _i % 20, k = 2 + _i / 20, held = (n - 1) / k, rest = n - held * k;
@@ -119,7 +119,7 @@ START_TEST(every_nth_cut)
 }
 END_TEST
 
-/* What is held grows, so the stretches between shrink by one each: M + (M - 1) + ... + 1 values need M. */
+/* The held values accumulate, so the stretches between them shrink by one each: M + (M - 1) + ... + 1 values need M. */
 START_TEST(the_root)
 {
     int n = 10 + _i, m = 1;
@@ -134,8 +134,8 @@ START_TEST(the_root)
 }
 END_TEST
 
-/* A value beside the chain, as large as each of its own, that the last layer reads: nothing is a cut. A small one does
- * not count. */
+/* A value parallel to the chain, as large as those in it, that the last layer reads: then nothing is a cut. A small
+ * value does not matter. */
 START_TEST(what_a_cut_is)
 {
     level.how = (bt_checkpointing){BT_CHECKPOINTING_EVERY, .number = 3};
@@ -151,7 +151,7 @@ END_TEST
 
 /* ---- names ---- */
 
-/* In which of the layers something runs again, and what. */
+/* Which layers rerun steps, and which steps. */
 static void expect_layers(const bt_program *p, const char *expected)
 {
     char found[64] = "";
@@ -168,7 +168,7 @@ static void expect_layers(const bt_program *p, const char *expected)
     ck_assert_str_eq(found, expected);
 }
 
-/* Three values; the last leaves the layer. */
+/* Three values; only the last leaves the layer. */
 static bt_tensor *wide_layer(void *user, bt_tensor *const *in)
 {
     (void)user;
@@ -222,7 +222,7 @@ START_TEST(by_name)
 }
 END_TEST
 
-/* What is left in *user is read outside, and so is held. */
+/* The value in *user is read outside, and so is held. */
 static bt_tensor *two_results(void *user, bt_tensor *const *in)
 {
     bt_tensor *second = bt_sin(bt_softplus(in[0]));
@@ -240,7 +240,7 @@ START_TEST(a_second_result)
     bt_graph_assign(s.graph, s.vars[1], bt_grad(bt_add(bt_sum(y), sum), x));
     const bt_program *p = scene_run_in(&s, phase);
     for (int64_t i = 0; i < p->step_count; i++)
-        if (p->steps[i].again) /* softplus, and the sine of the second, of which tanh is made */
+        if (p->steps[i].again) /* softplus, and the sine of the second, from which tanh is computed */
             ck_assert_msg(p->steps[i].node->in[0]->node->op != &bt_op_softplus, "the second result is computed again");
     ck_assert_int_gt(p->again, 2);
     end();
@@ -251,7 +251,7 @@ END_TEST
 
 enum { SIDE = 64 };
 
-/* Products, and arithmetic on what they give; turned: with a matrix that they have to pack. */
+/* Products, and arithmetic on their results; turned: with a matrix that they must pack. */
 static const bt_program *products_of(bt_checkpointing how, bool turned)
 {
     double w[SIDE * SIDE];
@@ -330,9 +330,9 @@ START_TEST(within_the_budget)
 }
 END_TEST
 
-/* ---- what a launch owns ---- */
+/* ---- what belongs to a launch ---- */
 
-/* Its outputs and its scratch are its own, and so is what its kernel has prepared, which is released once. */
+/* Each launch has its own outputs and scratch, and its own prepared kernel state, which is released once. */
 START_TEST(launches_share_nothing)
 {
     int scratches = 0, states = 0;
@@ -353,7 +353,7 @@ START_TEST(launches_share_nothing)
 }
 END_TEST
 
-/* The numbers that it draws are those of the first time: the mask's. */
+/* It draws the same numbers as the first time: those of the mask. */
 START_TEST(the_same_mask_again)
 {
     double expected[N], x[N];

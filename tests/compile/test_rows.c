@@ -1,5 +1,5 @@
-/* Arithmetic on a few numbers is one call: it computes, to the bit, what its steps compute one by one, whatever
- * variables it reads and gives; and only few numbers are taken together. */
+/* Arithmetic on a few numbers becomes one call: the same bits as its single steps, whatever variables it reads and
+ * returns; larger arrays are not included. */
 #include "support/scene.h"
 
 #include "compile/joined.h"
@@ -59,7 +59,7 @@ START_TEST(many_steps_are_one)
 }
 END_TEST
 
-/* Of w + g, the new w, and of g - w, which reads the old one later: w may not be written too early. */
+/* w + g becomes the new w, and g - w reads the old w later: w must not be written too early. */
 START_TEST(the_old_value_is_read_before_the_new_one)
 {
     begin(BT_F64, true);
@@ -125,10 +125,10 @@ static bt_tensor *random_node(bt_tensor *const *vectors, bt_tensor *const *scala
     }
 }
 
-/* A program of the seed: vectors and scalars, of which some variables take some, whatever else reads these. */
+/* A random program: vectors and scalars, some of them assigned to variables that other steps read. */
 static void record(bt_dtype dtype, int64_t n)
 {
-    bt_trace_now()->tag.update = n >= MANY; /* as an optimiser: taken strip by strip */
+    bt_trace_now()->tag.update = n >= MANY; /* like an optimiser: processed in strips */
     bt_tensor *vectors[VARS + NODES], *scalars[VARS + NODES];
     double values[MOST];
     int count = 0;
@@ -155,7 +155,7 @@ static void record(bt_dtype dtype, int64_t n)
                             i < VARS / 2 ? vectors[count - 1 - any(40)] : scalars[count - 1 - any(40)]);
 }
 
-/* What the variables are after two runs; how many steps these take. */
+/* The variables after two runs; returns the number of steps. */
 static int64_t run(uint32_t seed, bt_dtype dtype, int64_t n, bool rows, double *found)
 {
     state = seed;
@@ -203,7 +203,7 @@ START_TEST(any_long_program_computes_the_same)
 }
 END_TEST
 
-/* w := w - sqrt((g + m)^2), m := g + m, of a hundred thousand numbers: two calls to one, which writes in place. */
+/* w := w - sqrt((g + m)^2), m := g + m, for a hundred thousand numbers: two calls become one, which writes in place. */
 START_TEST(an_update_is_one_call)
 {
     enum { N = 100003 };
@@ -241,8 +241,8 @@ START_TEST(an_update_is_one_call)
 }
 END_TEST
 
-/* Of long rows: one number is needed for all numbers of a step, so it stays where it is until the last strip, whether
- * it is computed strip by strip itself (0), or the row that it is of would have room for what is computed (1). */
+/* Long rows: a step needs one number for all its elements, so that number must stay until the last strip, whether it is
+ * computed in strips itself (0), or results could be stored over its row (1). */
 START_TEST(one_number_of_many)
 {
     enum { N = 1000 };

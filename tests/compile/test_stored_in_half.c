@@ -1,5 +1,5 @@
-/* What is read in 16 bits only is stored so by whoever computes it; what is stored so is read as wide numbers: small
- * and large, by the plain loops and by the kernels made for it, and nothing is written behind. */
+/* A value that is only read in 16 bits is stored in 16 bits by the step that computes it, and read as wide numbers,
+ * small and large, by plain loops and by special kernels; nothing is written past its end. */
 #include "support/scene.h"
 
 #include "support/suite.h"
@@ -9,7 +9,7 @@
 
 enum { MOST = 40 };
 
-typedef bt_tensor *moves(bt_tensor *x, bt_tensor *y, bt_tensor *index); /* of values [n, 2]; index: [3] of rows */
+typedef bt_tensor *moves(bt_tensor *x, bt_tensor *y, bt_tensor *index); /* of values [n, 2]; index: [3] rows */
 
 static bt_tensor *concat(bt_tensor *x, bt_tensor *y, bt_tensor *index) { return (void)index, bt_concat(1, x, y); }
 static bt_tensor *below(bt_tensor *x, bt_tensor *y, bt_tensor *index) { return (void)index, bt_concat(0, y, x); }
@@ -38,7 +38,7 @@ static const int64_t rows[] = {1, 2, 3, 4, 8, 9, 40};
 static const bt_dtype halves[] = {BT_BF16, BT_F16};
 enum { OPS = sizeof all / sizeof *all, SIZES = sizeof rows / sizeof *rows };
 
-/* The op on f32 numbers, and what becomes of its result; or of numbers of 16 bits, read as f32. */
+/* The op on f32 numbers whose result is then stored in 16 bits; or on 16-bit numbers, read as f32. */
 static double *values(moves *op, int64_t n, bt_dtype half, bool before, int64_t *count)
 {
     scene s;

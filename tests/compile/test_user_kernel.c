@@ -1,5 +1,5 @@
-/* Kernels of a user's op: they get dense inputs, scratch of their own and outputs that are nobody else's; what they say
- * when they fail comes with the module path; where no kernel fits, the body is used. */
+/* Kernels of user-defined ops: they get dense inputs, scratch of their own and outputs that overlap nothing; their
+ * error messages come with the module path; if no kernel accepts a call, the body is used. */
 #include "support/scene.h"
 
 #include "runtime/evaluate.h"
@@ -38,7 +38,7 @@ static void run_expecting(bt_status status)
     ck_assert_int_eq(bt_evaluate(s.graph, results), status);
 }
 
-/* weighted(x [n, m], w [n, m]): sum over j of (j + 1) x[i, j] w[i, j], and the last of x; by plain pointers. */
+/* weighted(x [n, m], w [n, m]): sum over j of (j + 1) x[i, j] w[i, j], and the last of x; with plain pointers. */
 typedef struct weighted_attr {
     int64_t power;
 } weighted_attr;
@@ -56,7 +56,7 @@ static bt_status weighted_infer(const void *attr, const bt_array *in, bt_array *
 static size_t weighted_scratch(const void *attr, const bt_array *in, int threads)
 {
     (void)attr, (void)threads;
-    return (size_t)in[0].dims[1] * sizeof(double) + 3; /* no multiple of anything */
+    return (size_t)in[0].dims[1] * sizeof(double) + 3; /* not aligned to anything */
 }
 
 static bt_status weighted_kernel(const bt_launch *run)
@@ -66,14 +66,14 @@ static bt_status weighted_kernel(const bt_launch *run)
     const double *x = run->in[0].data, *w = run->in[1].data;
     double *y = run->out[0].data, *factor = run->scratch;
     ck_assert((uintptr_t)factor % BT_ALIGN == 0 && (uintptr_t)y % BT_ALIGN == 0);
-    ck_assert_int_eq(run->in[2].rank, 0); /* the list ends with nothing */
+    ck_assert_int_eq(run->in[2].rank, 0); /* the list ends with an empty entry */
     ck_assert_ptr_null(run->in[2].data);
     launches++;
     threads_seen = run->threads;
     for (int64_t j = 0; j < m; j++)
         factor[j] = pow((double)(j + 1), (double)attr->power);
     for (int64_t i = 0; i < n; i++) {
-        y[i] = 0; /* before x is read: were y over x, it would show */
+        y[i] = 0; /* before x is read: if y were stored over x, it would show */
         for (int64_t j = 0; j < m; j++)
             y[i] += factor[j] * x[i * m + j] * w[i * m + j];
     }
@@ -99,7 +99,7 @@ static const bt_op weighted = {
     .attr_size = sizeof(weighted_attr),
     .infer = weighted_infer,
     .body = weighted_body,
-    .kernels = {{.device = BT_CUDA, .dtype = BT_F64, .launch = weighted_kernel}, /* for another device: not taken */
+    .kernels = {{.device = BT_CUDA, .dtype = BT_F64, .launch = weighted_kernel}, /* for another device: not used */
                 {.device = BT_CPU, .dtype = BT_F64, .scratch = weighted_scratch, .launch = weighted_kernel}}};
 
 START_TEST(inputs_are_dense)
@@ -126,7 +126,7 @@ START_TEST(the_body_gives_the_same)
     bt_graph_output(s.graph, &y->node->out[1]);
     bt_graph_output(s.graph, bt_grad(bt_sum(bt_apply(&weighted, &attr, x, w)), w));
     scene_end(&s);
-    interpreter *in = interpret(s.graph); /* goes by the body */
+    interpreter *in = interpret(s.graph); /* it uses the body */
     double *values = run_once(s.graph);
     expect_values(__FILE__, __LINE__, values, interpreter_value(in, s.graph->outputs[0]), 2, 1e-15);
     expect_values(__FILE__, __LINE__, values + 2, interpreter_value(in, s.graph->outputs[1]), 1, 1e-15);
@@ -137,7 +137,7 @@ START_TEST(the_body_gives_the_same)
 }
 END_TEST
 
-/* A dtype that no kernel is for: the body. */
+/* A dtype without a kernel: uses the body. */
 START_TEST(another_dtype)
 {
     weighted_attr attr = {1};
@@ -149,7 +149,7 @@ START_TEST(another_dtype)
 }
 END_TEST
 
-/* An output that is assigned goes straight into its variable only where the kernel does not read that variable. */
+/* An assigned output is only written directly to its variable if the kernel does not read that variable. */
 START_TEST(outputs_are_nobody_elses)
 {
     weighted_attr attr = {0};
@@ -162,7 +162,7 @@ START_TEST(outputs_are_nobody_elses)
 }
 END_TEST
 
-/* Equal applications are one; with other attributes they are two. */
+/* Equal calls are merged; calls with different attributes are not. */
 START_TEST(equal_calls_are_merged)
 {
     weighted_attr one = {1}, two = {2};
@@ -216,7 +216,7 @@ START_TEST(a_failure_without_a_word)
 }
 END_TEST
 
-/* Nothing is assigned by a program that fails, unless it stood before the failure in its own variable; and the phase
+/* A program that fails assigns nothing, except values computed in their own variable before the failure; and the phase
  * can run again. */
 START_TEST(after_a_failure)
 {
@@ -261,7 +261,7 @@ START_TEST(no_kernel_and_no_body)
 }
 END_TEST
 
-/* Sizes of zero reach a kernel like any other. */
+/* Sizes of zero reach a kernel like any other size. */
 static bt_status count_kernel(const bt_launch *run)
 {
     launches++;

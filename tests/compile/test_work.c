@@ -1,4 +1,4 @@
-/* How many threads a call is given: by what it has to do, the same always. */
+/* How many threads a call gets: determined by its work, and always the same. */
 #include "compile/work.h"
 #include "ops/ops.h"
 

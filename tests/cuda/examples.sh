@@ -1,6 +1,6 @@
 #!/bin/bash
-# The examples on the fake CUDA device: the processor's numbers but for rounding; the same bits in any order that CUDA allows,
-# and step by step. FAKE_SEEDS orders of each (2).
+# The examples on the fake CUDA device: the processor's numbers up to rounding; the same bits in any order that CUDA
+# allows, and step by step. FAKE_SEEDS: the number of orders for each (2).
 . "$BT_SOURCE_DIR/tests/e2e/common.sh" || exit 1
 noise_images
 failed=()

@@ -1,10 +1,10 @@
 #!/bin/bash
-# tools/gpu-check on the fake CUDA device: the report has what is said of it, tells a right program from a broken one,
-# and claims no GPU.
+# tools/gpu-check on the fake CUDA device: the report has its documented contents, distinguishes a correct program from
+# a broken one, and does not claim to have used a GPU.
 . "$BT_SOURCE_DIR/tests/e2e/common.sh" || exit 1
 tool=$BT_SOURCE_DIR/tools/gpu-check
 
-# A build with the command, and of test programs one that is right, one that is broken, and one that cannot be done.
+# A build with the command, and with test programs of which one passes, one fails and one is skipped.
 mkdir -p build/tests/bin
 ln -s "$BETTY_RUN" build/betty-run
 ln -s "$(type -P false)" build/tests/bin/backend.broken
@@ -58,7 +58,7 @@ grep -q 'simulated on the processor. No GPU was used' report/report.md || fail "
 ! grep -qiE 'nvidia|driver' report/report.md || fail "report.md speaks of a GPU"
 grep -q '^| backend.broken | failed |' report/report.md || fail "report.md does not say what has failed"
 
-# Without a device nothing is tried, and nothing is right.
+# Without a device nothing is tried, and nothing passes.
 rm build/betty-run
 printf '#!/bin/sh\necho no CUDA device can be used >&2\nexit 1\n' >build/betty-run
 chmod +x build/betty-run
@@ -73,7 +73,7 @@ END
 [ $? -eq 2 ] || fail "no build, and not exit 2"
 grep -q 'there is no .*nowhere/betty-run' out || fail "no word of the build that is not there"
 
-# What is not the same again has failed; what there was time for once is right, and says so.
+# A result that is not repeatable is a failure; a check with time for only one run passes, and says so.
 PYTHONPATH=$BT_SOURCE_DIR/tools/gpu_check python3 -B - <<'END' || fail "checks"
 import random
 
@@ -101,7 +101,7 @@ long = entry(checks.program("one", ["sleep", "9"], None).work, limit=0.2)
 assert long["status"] == "failed" and "took longer" in long["note"], long
 END
 
-# Libraries: of a toolkit, and of the `nvidia` packages of a Python.
+# Libraries: of a toolkit, and of the `nvidia` packages for Python.
 mkdir -p toolkit/lib64 site/nvidia/cudnn/lib site/nvidia/nccl/lib
 touch toolkit/lib64/libcublasLt.so.13 site/nvidia/cudnn/lib/libcudnn.so.9 site/nvidia/nccl/lib/libnccl.so.2
 CUDA_HOME=$PWD/toolkit PYTHONPATH=$PWD/site "$tool" libraries >out 2>err || fail "libraries"

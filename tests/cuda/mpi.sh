@@ -1,5 +1,6 @@
 #!/bin/bash
-# Ranks that mpirun starts, on fake CUDA devices: NCCL's id goes by MPI, and the bits are those of processes of one machine.
+# Ranks started by mpirun, on fake CUDA devices: NCCL's id is sent over MPI, and the bits are those of processes on one
+# machine.
 . "$BT_SOURCE_DIR/tests/e2e/common.sh" || exit 1
 command -v mpirun >/dev/null || { echo "skipped: there is no mpirun"; exit 77; }
 ldd "$BETTY_RUN" | grep -q libmpi || { echo "skipped: betty-run was built without MPI"; exit 77; }
@@ -20,6 +21,6 @@ for strategy in distributed zero3; do
     rm -r mpi processes
 done
 
-# more of them than devices
+# more ranks than devices
 mpirun -n 3 "$BETTY_RUN" "$examples/reweight.ini" "${short[@]}" --output more >out 2>err && fail "three ranks on two devices"
 grep -q '3 ranks are on this machine, and it has 2 CUDA devices' err || fail "three ranks on two devices: another message"

@@ -1,6 +1,6 @@
 #!/bin/bash
-# The kernels by the real compiler, for three architectures: without a warning, without a spilled register, with no more
-# shared memory than a block has without asking (48 KiB).
+# Compiles the kernels with the real compiler for three architectures: no warnings, no spilled registers, and no more
+# shared memory than a block has by default (48 KiB).
 nvcc=$(command -v nvcc || ls /usr/local/cuda/bin/nvcc 2>/dev/null) || { echo "skipped: there is no nvcc"; exit 77; }
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT

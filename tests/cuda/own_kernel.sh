@@ -1,6 +1,6 @@
 #!/bin/bash
-# A kernel of a user's for CUDA, examples/softplus.cu, on the device that is made of the processor: compiled aside, linked by
-# CC as docs/extending.md says. Its launch is put into the words of that device; all else is the file as it is.
+# A user's CUDA kernel, examples/softplus.cu, on the simulated device: compiled separately and linked by CC, as
+# docs/extending.md says. Only its launch syntax is translated for that device.
 . "$BT_SOURCE_DIR/tests/e2e/common.sh" || exit 1
 
 sed -E 's/^( *)(\w+)<<<(\w+), 256, 0, (\w+)>>>\((\w+)\);/\1bt_cuda_start<\2_args>(\2, \3, bt_cuda_block(256), \5, \4);/' \
@@ -12,8 +12,8 @@ link="cc -Wl,--no-as-needed $PWD/softplus.so"
 
 train() { run "$1" custom_op engine.train_iters=100 engine.log_step=20 engine.valid_step=0 "engine.device=${2:-cuda}"; }
 
-# The processor's numbers, by the kernel that it has; those of the body but for rounding; the same bits in any order, and
-# without graphs.
+# The processor's numbers with its own kernel; those of the body up to rounding; the same bits in any order, and without
+# graphs.
 train near cpu
 CC=$link FAKE_CUDA_ORDER=eager BETTY_CUDA=sync train own
 close own near 1e-4 || fail "other numbers than on the processor"
@@ -26,7 +26,7 @@ uses() { "$BETTY_RUN" "$examples/custom_op.ini" --device cuda --info >out 2>err 
 CC=$link uses || fail "its kernel is not used"
 ! uses || fail "there is no kernel, and it is used"
 
-# A library that is not there, a function that is nowhere, a mistake in the .c file, an op without a kernel and a body.
+# A missing library, an undefined function, an error in the .c file, an op without a kernel and a body.
 CC="cc $PWD/nowhere.so" mistake "nowhere.so" "$examples/custom_op.ini" --device cuda
 sed 's/ __attribute__((weak))//' "$examples/custom_op.c" >strong.c
 sed 's/custom_op\.c/strong.c/' "$examples/custom_op.ini" >strong.ini

@@ -1,13 +1,14 @@
 #!/bin/bash
-# Ranks on fake CUDA devices, each a process with one of its own: the numbers of as many ranks in lockstep on the processor but
-# for rounding, whatever they divide; the same bits in any order and from run to run; and one message when one is gone.
+# Ranks on fake CUDA devices, one process and one device each: whatever they divide, the numbers are those of as many
+# ranks in lockstep on the processor, up to rounding; the same bits in any order and in every run; and a single message
+# if one dies.
 . "$BT_SOURCE_DIR/tests/e2e/common.sh" || exit 1
 . "$BT_SOURCE_DIR/tests/e2e/processes_common.sh" || exit 1
 export FAKE_CUDA_DEVICES=3
 
 closer() { close "$1" "$2" 1e-5 || fail "$1: other numbers than $2"; } # FOLDER OTHER
 
-planned() { # FOLDER: what lies on the device of rank 0 is what the plan says
+planned() { # FOLDER: rank 0's device holds the planned bytes
     expect "$(metric "$1" device_planned_bytes) == $(metric "$1" device_bytes) && $(metric "$1" device_bytes) > 0"
 }
 
@@ -30,14 +31,14 @@ done
 on_devices 3 reweight "${short[@]}" engine.strategy=zero2 engine.bucket=0 engine.zero_unit=1KiB
 on_devices 2 logistic_hpo "${short[@]}"
 
-# step by step, and where every value is an allocation of its own
+# step by step, and with a separate allocation for every value
 FAKE_CUDA_ORDER=1 run devices reweight "${short[@]}" engine.ranks=2 engine.device=cuda
 BETTY_CUDA=sync run sync reweight "${short[@]}" engine.ranks=2 engine.device=cuda
 same_bits devices sync "step by step"
 BETTY_PLAN=off run unplanned reweight "${short[@]}" engine.ranks=2 engine.device=cuda
 same_bits devices unplanned "without a plan"
 
-# what is exchanged while others compute, and what is sent together, have the same bits
+# overlapping exchange with computation, and joining messages, gives the same bits
 for overlap in true false; do
     for strategy in distributed zero3; do
         run "$strategy-$overlap" reweight "${short[@]}" engine.ranks=2 engine.device=cuda engine.strategy=$strategy \
@@ -48,7 +49,7 @@ done
 same_bits distributed-true distributed-false "of what is under way meanwhile"
 same_bits zero3-true zero3-false "of what is under way meanwhile (zero3)"
 
-# one rank for each device; what is not trained, or resumed elsewhere
+# one rank for each device; runs without training, and resuming elsewhere
 run all reweight "${short[@]}" engine.ranks=all engine.device=cuda
 grep -q '3 ranks, each a process with its own device' out || fail "nothing is said of the ranks"
 "$BETTY_RUN" "$examples/reweight.ini" --ranks 2 --device cuda --evaluate devices >out 2>err || fail "an evaluation"
@@ -59,7 +60,7 @@ for how in "--ranks 3 --device cuda" "--ranks 2 --device cpu" "--ranks 1 --devic
     "$BETTY_RUN" --resume devices $how --set engine.train_iters=6 >out 2>err || fail "$how do not go on from two devices"
 done
 
-# what cannot be
+# invalid settings
 refused() { # CODE TEXT OPTION...
     local due=$1 text=$2
     shift 2
@@ -74,7 +75,7 @@ refused 2 "4 ranks are on this machine, and it has 3 CUDA devices: NCCL takes on
 refused 2 "ranks in lockstep run on the processor" --ranks 2 --set engine.executor=lockstep
 FAKE_NCCL=absent refused 1 "ranks on CUDA devices need NCCL 2.10 or later, and there is no libnccl.so.2" --ranks 2
 
-# one that is killed, that leaves, or finds what others do not, ends all
+# a rank that is killed, exits, or diverges ends all of them
 for rank in 0 2; do
     begin --device cuda --output "killed-$rank"
     kill -KILL "${ranks[$rank]}"

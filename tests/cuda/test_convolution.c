@@ -1,4 +1,4 @@
-/* tests/cuda/test_convolution.c: convolutions by cuDNN: which plan is taken, what it needs, and what it computes. */
+/* tests/cuda/test_convolution.c: convolutions by cuDNN: the chosen plan, its requirements, and its results. */
 #include "backend/cuda/convolution.h"
 
 #include "support/on_device.h"
@@ -45,8 +45,8 @@ static const bt_kernel_impl *by_cudnn(const scene *s)
     return kernel && strstr(kernel->name, ".cudnn") ? kernel : NULL;
 }
 
-/* Of those that may be used, engine 28 has the least workspace. f64 and 16 bits may use tensor cores, of which engine
- * 67 does, which stands first. */
+/* Of the allowed engines, number 28 has the smallest workspace. f64 and 16 bits may use tensor cores, which engine 67,
+ * the first one, does. */
 START_TEST(the_plan)
 {
     for (int o = 0; o < BT_COUNT_OF(ops); o++)
@@ -67,7 +67,7 @@ START_TEST(the_plan)
 }
 END_TEST
 
-/* With tf32, tensor cores for operands that lie as they want them. */
+/* With tf32: tensor cores, if the operands have the layout that they need. */
 START_TEST(with_tf32)
 {
     scene s;
@@ -81,7 +81,7 @@ START_TEST(with_tf32)
 }
 END_TEST
 
-/* Operands in 16 bits that do not lie as they should: nothing is kept for them. */
+/* 16-bit operands with another layout: no workspace is reserved. */
 START_TEST(the_other_plan)
 {
     scene s;
@@ -92,7 +92,7 @@ START_TEST(the_other_plan)
 }
 END_TEST
 
-/* Plain loops need nothing, and still do not take the place of what ranks before them. */
+/* Plain loops need no workspace, but still do not replace a plan that ranks before them. */
 START_TEST(not_the_last_resort)
 {
     scene s;
@@ -105,7 +105,7 @@ START_TEST(not_the_last_resort)
 }
 END_TEST
 
-/* Only the last heuristics know it; none do. */
+/* Only the fallback heuristics have an engine; or there is none. */
 START_TEST(fallback_and_nothing)
 {
     scene s;
@@ -145,7 +145,7 @@ START_TEST(missing)
 }
 END_TEST
 
-/* ---- what is computed ---- */
+/* ---- results ---- */
 
 static double value(int64_t i, int which) { return (double)((i * 7 + which * 5) % 13 - 6) / 8; }
 
@@ -163,7 +163,7 @@ static int64_t at(const bt_view *v, int64_t a, int64_t b, int64_t c, int64_t d)
     return a * v->strides[0] + b * v->strides[1] + c * v->strides[2] + d * v->strides[3];
 }
 
-/* All products of the convolution, into where they belong; in sixteenths they are exact. */
+/* Adds all products of the convolution to their outputs; multiples of 1/16 are exact. */
 static void expect(const scene *s, double *sums)
 {
     const bt_cuda_conv_views v = bt_cuda_conv_views_of(&s->call);
@@ -183,7 +183,7 @@ static void expect(const scene *s, double *sums)
     }
 }
 
-/* `shift` bytes from where a whole buffer would begin. */
+/* Operands begin `shift` bytes after an aligned address. */
 static void run(scene *s, int64_t shift)
 {
     static _Alignas(64) char memory[4][MOST];
@@ -228,7 +228,7 @@ START_TEST(values)
 }
 END_TEST
 
-/* ---- for a card that is not there ---- */
+/* ---- for a GPU that is not present ---- */
 
 START_TEST(profiles)
 {
@@ -250,7 +250,7 @@ START_TEST(profiles)
 }
 END_TEST
 
-/* Its plans are other ones, and run nowhere. */
+/* Its plans differ, and cannot be run. */
 START_TEST(planned_for_another)
 {
     scene s;

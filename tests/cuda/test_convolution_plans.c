@@ -1,5 +1,5 @@
-/* tests/cuda/test_convolution_plans.c: what the real cuDNN, where it is installed, plans of the convolutions of the
- * examples for an H100, without one: all have deterministic plans, in the precision that their dtype says. */
+/* tests/cuda/test_convolution_plans.c: the plans of the real cuDNN, where installed, for the examples' convolutions on
+ * an H100, without needing one: all are deterministic, in the precision of their dtype. */
 #include "backend/cuda/convolution.h"
 
 #include "support/suite.h"
@@ -65,7 +65,7 @@ static const bt_kernel_impl *kernel_of(const bt_op *op)
     return NULL;
 }
 
-/* What is planned is what the call will ask for. Gives the notes of the last plan. */
+/* Checks that the planned workspace is what the call asks for. Returns the notes of the last plan. */
 static unsigned check(const layer *l, const bt_op *op, bt_dtype dtype, bt_dtype low)
 {
     const int64_t grid = (l->size + 2 * l->padding - (l->window - 1) * l->dilation - 1) / l->stride + 1;
@@ -112,7 +112,7 @@ START_TEST(each)
 }
 END_TEST
 
-/* With tf32 plans may use tensor cores; all that are not in groups, or dilated, do. */
+/* With tf32 plans may use tensor cores; all do, except grouped or dilated convolutions. */
 START_TEST(with_tf32)
 {
     int cores = 0;
@@ -123,7 +123,7 @@ START_TEST(with_tf32)
 }
 END_TEST
 
-/* A description that cuDNN refuses is none by which anything is planned. */
+/* If cuDNN refuses the description, nothing is planned with it. */
 START_TEST(all_at_once)
 {
     ck_assert_ptr_nonnull(bt_cuda_cudnn());
@@ -135,7 +135,7 @@ START_TEST(all_at_once)
 }
 END_TEST
 
-/* The folder where the real one is; NULL: nowhere. The tests' own imitation is never meant. */
+/* The folder of the real cuDNN; NULL: not installed. The tests' own fake never counts. */
 static const char *folder_of_cudnn(void)
 {
     static const char *const folders[] = {"/usr/local/cuda/lib64", "/usr/local/cuda/lib", "/usr/lib/x86_64-linux-gnu",

@@ -1,4 +1,4 @@
-/* tests/cuda/test_fake.c: the fake device does what is right in any order, and finds what is wrong. */
+/* tests/cuda/test_fake.c: the fake device computes correctly in any order, and detects faults. */
 #include "trial.h"
 
 #include "support/suite.h"
@@ -98,13 +98,13 @@ START_TEST(right_in_any_order)
 }
 END_TEST
 
-/* Whatever the order, or in some: a fault is found within some tens of seeds. */
+/* In every order, or in some: a fault is detected within a few tens of seeds. */
 START_TEST(wrong_without)
 {
     static const struct {
         enum trial_fault fault;
         enum way way;
-        int least; /* of the orders that show it */
+        int least; /* orders that detect it */
     } cases[] = {{TRIAL_NO_BARRIER, WHOLE, SEEDS - 2}, {TRIAL_RIGHT, NO_EVENT, 4}, {TRIAL_RIGHT, NO_WAIT, 10}};
     int wrong = 0;
     for (int seed = 0; seed < SEEDS; seed++)

@@ -1,5 +1,5 @@
-/* tests/cuda/test_library.c: products of matrices by cuBLASLt where it takes them, and by tiles where it does not, or
- * is missing. */
+/* tests/cuda/test_library.c: matrix products by cuBLASLt if it accepts them, and by tiles if it does not or is
+ * missing. */
 #include "backend/cuda/cuda.h"
 
 #include "support/on_device.h"
@@ -21,7 +21,7 @@ static bt_view view(bt_dtype dtype, int64_t rows, int64_t columns, int64_t row, 
     return (bt_view){.dtype = dtype, .rank = 2, .dims = {rows, columns}, .strides = {row, column}};
 }
 
-/* a b; or a b' and a bias. */
+/* a b; or a b' plus a bias. */
 static void begin(scene *s, const bt_op *op, bt_dtype dtype)
 {
     *s = (scene){.attr = {1}};
@@ -75,7 +75,7 @@ START_TEST(what_it_takes)
 }
 END_TEST
 
-/* Strides along both axes, rows upon each other, numbers of two kinds, gaps in a bias, no numbers. */
+/* Calls left to tiles: strides along both axes, overlapping rows, mixed types, a bias with gaps, empty arrays. */
 START_TEST(what_it_leaves)
 {
     scene s;
@@ -108,7 +108,7 @@ START_TEST(missing)
 }
 END_TEST
 
-/* A folder that has none is passed by; so is one that is not there. */
+/* A folder without the library is skipped; so is one that does not exist. */
 START_TEST(folders)
 {
     scene s;
@@ -118,7 +118,7 @@ START_TEST(folders)
 }
 END_TEST
 
-/* ---- where operands begin, and whether bits stay ---- */
+/* ---- alignment, and determinism ---- */
 
 static void run(scene *s, const bt_kernel_impl *kernel, int64_t shift, char *result)
 {
@@ -154,7 +154,7 @@ static const bt_kernel_impl *named(const char *name)
     return NULL;
 }
 
-/* Operands begin at any element: the library's algorithm must be one that loads no vectors. */
+/* Operands begin at any element: the library's algorithm must not use vector loads. */
 START_TEST(any_beginning)
 {
     static const bt_dtype dtypes[] = {BT_F32, BT_BF16, BT_F16};

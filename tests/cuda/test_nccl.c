@@ -1,5 +1,5 @@
-/* tests/cuda/test_nccl.c: ranks on devices, each a process: the same bits in any order, and what they say when one is
- * gone, or at another call. What they compute: tests/backend/test_ranks.c. */
+/* tests/cuda/test_nccl.c: ranks on devices, each a process: the same bits in any order, and the messages when one is
+ * gone or makes a different call. For their results see tests/backend/test_ranks.c. */
 #include "backend/cuda/library.h"
 
 #include "fake.h"
@@ -22,7 +22,7 @@ static void in_order(member *m, const char *order)
         bt_put(BT_F32, m->pinned, i, 1 / (1 + (double)((m->rank * 7919 + i * 31) % 1009)));
     member_send(m, &m->in[0]);
     member_choose(m, &bt_op_all_reduce, 1);
-    RIGHT(member_launch(m) == BT_OK); /* the first time step by step, as a run's */
+    RIGHT(member_launch(m) == BT_OK); /* the first time step by step, as in a run */
     RIGHT(m->device->record(m->queue) == BT_OK && member_launch(m) == BT_OK);
     void *kept = m->device->recorded(m->queue);
     RIGHT(kept && m->device->replay(m->queue, kept) == BT_OK && m->device->replay(m->queue, kept) == BT_OK);
@@ -30,7 +30,7 @@ static void in_order(member *m, const char *order)
     m->device->discard(kept);
 }
 
-/* On each rank another one: the same bits on all of them, and each time. */
+/* A different order on each rank: the same bits on all of them, each time. */
 static void orders(member *m)
 {
     static const char *const all[] = {"eager", "lazy", "1", "2", "3"};
@@ -48,9 +48,9 @@ static void orders(member *m)
 START_TEST(in_any_order) { devices_right(3, orders); }
 END_TEST
 
-/* ---- under way while other work is done ---- */
+/* ---- overlapping with other work ---- */
 
-/* Three sums that follow each other, of which two are under way at once; then what was given is overwritten. */
+/* Three dependent sums, two of them in progress at once; then their inputs are overwritten. */
 static void overlapped(member *m, bool recorded)
 {
     enum { COUNT = 5000 };
@@ -71,7 +71,7 @@ static void overlapped(member *m, bool recorded)
         RIGHT((i == 1 ? m->device->launch : m->device->launch_apart)(m->queue, m->kernel, &m->call,
                                                                      (bt_launched){NULL, 0}) == BT_OK);
         if (i == 1)
-            RIGHT(m->device->fill(m->queue, in[0].data, 0, COUNT * 4) == BT_OK); /* that was before this one */
+            RIGHT(m->device->fill(m->queue, in[0].data, 0, COUNT * 4) == BT_OK); /* the previous value */
     }
     RIGHT(m->device->await(m->queue, 2) == BT_OK);
     RIGHT(m->device->copy(m->queue, out[0].data, out[2].data, COUNT * 4) == BT_OK);
@@ -115,7 +115,7 @@ static void sum_of_one(member *m, int64_t count)
     member_choose(m, &bt_op_all_reduce, 1);
 }
 
-/* Who is left while the device waits ends with an error, whatever it waits for. */
+/* Ranks left over while the device waits get an error, whatever they wait for. */
 static void one_dies(member *m)
 {
     member_join(m);
@@ -173,13 +173,13 @@ static void refusals(member *m)
     RIGHT(member_launch(m) == BT_ERROR_DEVICE && strstr(bt_error(), "memory that is not the device's"));
     bt_error_clear();
     m->in[0].data = m->out[0].data;
-    RIGHT(member_launch(m) == BT_OK && member_wait(m) == BT_OK); /* it can go on */
+    RIGHT(member_launch(m) == BT_OK && member_wait(m) == BT_OK); /* it can continue */
 }
 
 START_TEST(refused) { devices_right(2, refusals); }
 END_TEST
 
-/* What the library would only hang on, the imitation tells. */
+/* Mismatches on which NCCL would hang are reported by the fake. */
 static void other_sizes(member *m)
 {
     member_join(m);
@@ -197,7 +197,7 @@ START_TEST(other_calls)
 }
 END_TEST
 
-/* Each makes an id of its own, so that they do not find each other; or both have one device. */
+/* Each creates an id of its own, so that they do not find each other; or both use one device. */
 static void other_ids(member *m)
 {
     ncclUniqueId id;
@@ -253,7 +253,7 @@ START_TEST(missing)
 }
 END_TEST
 
-/* Processes may be made of one that has counted the devices, but of none that has asked itself. */
+/* A process that has counted the devices may fork, but one that has used a device may not. */
 START_TEST(counted)
 {
     setenv("FAKE_CUDA_DEVICES", "3", 1);

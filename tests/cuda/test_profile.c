@@ -1,5 +1,5 @@
-/* tests/cuda/test_profile.c: a profile on a device: the calls that the processor would count, timed by the device's
- * events, for which the host waits once a run of a program, however many calls that has. */
+/* tests/cuda/test_profile.c: a profile on a device: the same calls as on the processor, timed with device events. The
+ * host waits for these once in each run of a program, however many calls it has. */
 #include "engine/levels.h"
 
 #include "engine/output/profile.h"
@@ -15,7 +15,7 @@ enum { SIDE = 12, SHORT = 2, LONG = 20, RUNS = 4, MOST = 8, STEPS = 5 };
 
 typedef struct counts {
     int64_t calls[MOST], waits, events;
-    double seconds, within; /* of the kernels; of the runs, as the host's clock has it */
+    double seconds, within; /* of the kernels; of the runs, by the host's clock */
 } counts;
 
 static const char *const ops[MOST] = {"dot", "tanh", "softmax", "sum"};
@@ -29,7 +29,7 @@ static int op_of(const char *kernel)
     return MOST - 1;
 }
 
-/* Layers of which each is softmax(tanh(x) w), and the sum. */
+/* Layers softmax(tanh(x) w), and the sum. */
 static bt_phase *record(scene *s, bt_instance *instance, int layers)
 {
     scene_begin(s, BT_F32);
@@ -76,7 +76,7 @@ static counts profiled(const char *backend, const char *order, int layers)
         found.seconds += row[i].seconds;
     }
     const bt_profile_event *event = bt_profile_events(profile, &found.events);
-    for (int64_t i = 1; i < found.events; i++) /* one after the other */
+    for (int64_t i = 1; i < found.events; i++) /* in sequence */
         ck_assert(event[i].begin >= event[i - 1].begin + event[i - 1].seconds - 1e-9);
     instance->profile = NULL;
     bt_profile_free(profile);
@@ -92,7 +92,7 @@ START_TEST(calls_and_waits)
     for (int layers = SHORT; layers <= LONG; layers += LONG - SHORT) {
         const counts near = profiled(NULL, "eager", layers), far = profiled("far", "eager", layers);
         ck_assert_int_eq(near.calls[0], RUNS * layers);
-        ck_assert_int_ge(far.waits, RUNS * layers); /* a device without such events: each call is waited for */
+        ck_assert_int_ge(far.waits, RUNS * layers); /* a device without events: the host waits for each call */
         for (int o = 0; o < BT_COUNT_OF(orders); o++) {
             const counts cuda = profiled("cuda", orders[o], layers);
             for (int i = 0; i < MOST; i++)
@@ -106,7 +106,7 @@ START_TEST(calls_and_waits)
 }
 END_TEST
 
-/* ---- what is said of a run ---- */
+/* ---- reports about a run ---- */
 
 static bt_module *weights(bt_problem *self)
 {

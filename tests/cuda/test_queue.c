@@ -1,5 +1,5 @@
-/* tests/cuda/test_queue.c: what the host sends, large and small, arrives as it was, in any order that CUDA allows; and
- * what others take of the device is counted. */
+/* tests/cuda/test_queue.c: data of any size that the host sends arrives intact, in any order that CUDA allows; and
+ * device memory used by others is counted. */
 #include "backend/cuda/cuda.h"
 #include "fake.h"
 #include "runtime/queue.h"
@@ -11,13 +11,13 @@
 
 enum { SENDS = 24, SEEDS = 20, PINNED = 12 };
 
-/* Larger than what goes by a stage, of a stage's size, and smaller. */
+/* Larger than what is staged, of a stage's size, and smaller. */
 static const size_t sizes[] = {BT_CUDA_STAGED, BT_CUDA_STAGE / 16, 64, BT_CUDA_STAGED - 64, BT_CUDA_STAGED + 4};
 
 static size_t size_of(int i) { return sizes[i % BT_COUNT_OF(sizes)]; }
 
-/* Each goes to the same place of the device, and is copied from there to a place of its own, as steps of training do
- * with their batch. A pinned place is filled again once what went from it has arrived. */
+/* Each is sent to the same device memory and copied from there to its own, as training steps do with their batch.
+ * Pinned memory is refilled once its previous contents have arrived. */
 static void send_all(const bt_device_table *device, void *queue, char *const *pinned, char *landing, char *const *kept)
 {
     int64_t marks[PINNED] = {0};
@@ -79,13 +79,13 @@ START_TEST(others)
     char *own = bt_queue_alloc(queue, 5000);
     bt_queue_others(queue, &before, &since);
     ck_assert_uint_eq(before, BYTES);
-    const size_t rounded = since; /* of what the queue has itself */
+    const size_t rounded = since; /* of the queue's own memory */
     ck_assert_uint_lt(rounded, 4096);
     ck_assert_int_eq(cudaMalloc(&later, BYTES), cudaSuccess);
     bt_queue_others(queue, &before, &since);
     ck_assert_uint_eq(before, BYTES);
     ck_assert_uint_eq(since, BYTES + rounded);
-    ck_assert_int_eq(cudaFree(earlier), cudaSuccess); /* then nothing can be said of them */
+    ck_assert_int_eq(cudaFree(earlier), cudaSuccess); /* then their size is unknown */
     ck_assert_int_eq(cudaFree(later), cudaSuccess);
     bt_queue_others(queue, &before, &since);
     ck_assert_uint_eq(since, 0);

@@ -1,4 +1,5 @@
-/* tests/cuda/test_steps.c: what a step of training asks of a device, and that its numbers are the processor's. */
+/* tests/cuda/test_steps.c: the requests that a training step makes to a device, and its numbers, which are the
+ * processor's. */
 #include "engine/levels.h"
 #include "engine/resumable.h"
 
@@ -25,7 +26,7 @@ typedef struct asked {
     int64_t runs, up, down, waits, launches, allocations;
 } asked;
 
-/* Of some steps of a run that has come to do the same again and again. */
+/* The requests during some steps of a run that has become repetitive. */
 static asked ask(const char *settings, const char *backend)
 {
     resumable world = {.one_stage = true};
@@ -51,8 +52,8 @@ static asked ask(const char *settings, const char *backend)
                    .waits = waited};
 }
 
-/* A graph for each program that is run, the batches and the mail to the device, nothing back, no wait but for a place
- * from which the next batch is sent. */
+/* One graph for each program run, batches and mail to the device, nothing back, and no wait except for the memory from
+ * which the next batch is sent. */
 START_TEST(a_step)
 {
     const asked far = ask(variants[_i], "far"), cuda = ask(variants[_i], "cuda");
@@ -84,7 +85,7 @@ static uint64_t run(const char *settings, const char *backend, const char *order
     return hash;
 }
 
-/* In double precision: the processor's numbers but for the order of sums; the same bits in any order. */
+/* In double precision: the processor's numbers except for the order of sums; the same bits in any order. */
 START_TEST(a_run)
 {
     static const char *const orders[] = {"lazy", "1", "2", "3"};

@@ -1,5 +1,5 @@
-/* tests/cuda/test_tf32.c: precision = tf32: products and convolutions on the device are those of factors rounded to 11
- * bits, summed in f32, and nothing else is rounded; the right answers are the processor's, of factors rounded here. */
+/* tests/cuda/test_tf32.c: precision = tf32: products and convolutions on the device use factors rounded to 11 bits,
+ * summed in f32, and nothing else is rounded. The reference rounds the factors here and computes on the processor. */
 #include "engine/levels.h"
 
 #include "base/half.h"
@@ -13,7 +13,7 @@
 
 enum { M = 8, K = 64, N = 12, IMAGES = 2, SIDE = 4, IN = 4, OUT = 8, WINDOW = 3, MOST = 4096 };
 
-/* To the nearest, of two as near to the even one. */
+/* Rounds to nearest, ties to even. */
 static double rounded(double x)
 {
     const uint32_t bits = bt_f32_bits((float)x), odd = bits >> 13 & 1;
@@ -22,7 +22,7 @@ static double rounded(double x)
 
 static double number(int64_t i, int which) { return (double)((i * 7919 + which * 31) % 1009) / 1009 - 0.5; }
 
-/* The factor, or what is added to a product, number `which`. */
+/* Factor number `which`, or the addend of a product. */
 static bt_tensor *operand(scene *s, int which, bool round, const int64_t *dims)
 {
     static const char *const names[] = {"a", "b", "c", "bias", "x", "w", "y"};
@@ -58,7 +58,7 @@ static void record_convolutions(scene *s, bool round)
 
 static void (*const records[])(scene *s, bool round) = {record_products, record_convolutions};
 
-/* All results one after another, to be freed. backend: NULL for the processor. */
+/* All results concatenated, to be freed. backend: NULL for the processor. */
 static double *run(int which, const char *backend, bt_dtype low, bool round, int64_t *count)
 {
     scene s;
@@ -93,7 +93,7 @@ START_TEST(products)
     ck_assert_double_lt(distance(found, due, count), 1e-5);
     ck_assert_double_lt(distance(full, exact, count), 1e-5);
     ck_assert_double_gt(distance(exact, due, count), 1e-4);
-    ck_assert(memcmp(near, exact, (size_t)count * sizeof *near) == 0); /* to the processor it is f32 */
+    ck_assert(memcmp(near, exact, (size_t)count * sizeof *near) == 0); /* the processor computes it in f32 */
     free(exact);
     free(due);
     free(near);
@@ -134,7 +134,7 @@ static const bt_problem_def model = {
     .name = "model", .configure_module = weights, .get_batch = batch_of, .training_step = slope};
 static const bt_export parts = {.abi = BT_ABI, .problems = {&model}};
 
-/* Two steps of length 1 from 0: the second of a recording. The largest distance from -2 a' c. */
+/* Two steps of length 1 from 0, the second one replayed from a recording. The largest distance from -2 a' c. */
 static double trained(const char *settings, bool round)
 {
     static double found[K * N], due[K * N];
@@ -170,7 +170,7 @@ START_TEST(a_level)
 }
 END_TEST
 
-/* Here it acts: nothing is said of it. */
+/* It has an effect here: no warning. */
 START_TEST(acts)
 {
     setenv("BETTY_TEST_BACKEND", "cuda", 1);

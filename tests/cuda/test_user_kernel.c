@@ -14,7 +14,7 @@ enum { ROWS = 10, COLUMNS = 8, COUNT = ROWS * COLUMNS, RUNS = 6, PIECE = COUNT /
 static int launches;
 static bt_status answer;
 
-/* pieces(x): the sums of 2 x over TRIAL_BLOCKS equal pieces of it, in double precision. */
+/* pieces(x): the sums of 2 x over TRIAL_BLOCKS equal parts, in double precision. */
 static bt_status pieces_infer(const void *attr, const bt_array *in, bt_array *out)
 {
     (void)attr;
@@ -41,7 +41,7 @@ static size_t pieces_scratch(const void *attr, const bt_array *in, int threads)
     return (size_t)bt_array_count(in[0]) * sizeof(float);
 }
 
-/* A copy and two kernels, one after the other. */
+/* A copy and two kernels, in sequence. */
 static bt_status pieces_far(const bt_launch *run)
 {
     const cudaStream_t stream = run->stream;
@@ -78,11 +78,12 @@ static bt_tensor *numbers(scene *s, bt_dtype dtype)
 {
     double values[COUNT];
     for (int i = 0; i < COUNT; i++)
-        values[i] = i % 17 - 5; /* whole: sums are exact, in any order */
+        values[i] = i % 17 - 5; /* integers: sums are exact in any order */
     return bt_trace_read(scene_var(s, "x", dtype, values, (const int64_t[]){ROWS, COLUMNS, BT_END}));
 }
 
-/* x = x + 1, RUNS times, and the sum of the pieces of the transposed x in each run; the last of them in sums. */
+/* x = x + 1, RUNS times, and the sums over the pieces of the transposed x in each run; those of the last run in
+ * `sums`. */
 static void run(const bt_op *op, bt_dtype dtype, const char *backend, double *sums)
 {
     scene s;
@@ -126,14 +127,14 @@ START_TEST(as_on_the_processor)
             fake_forget();
             run(ops[o], BT_F32, "cuda", far);
             ck_assert_msg(memcmp(near, far, sizeof near) == 0, "%s: %g, not %g", orders[i], far[0], near[0]);
-            ck_assert_int_eq(launches, 2); /* once by itself, once to be recorded */
+            ck_assert_int_eq(launches, 2); /* once by itself, once for recording */
             ck_assert_int_eq(fake_counted().graphs, RUNS - 1);
         }
     }
 }
 END_TEST
 
-/* A dtype for which there is none: the body. */
+/* A dtype without a kernel: uses the body. */
 START_TEST(another_dtype)
 {
     double near[TRIAL_BLOCKS], far[TRIAL_BLOCKS];
@@ -144,7 +145,7 @@ START_TEST(another_dtype)
 }
 END_TEST
 
-/* ---- what fails ---- */
+/* ---- failures ---- */
 
 static void expect_failure(const bt_op *op, const char *message)
 {

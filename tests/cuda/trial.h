@@ -1,4 +1,4 @@
-/* tests/cuda/trial.h: kernels that are right, and some with the faults that the fake device must find. */
+/* tests/cuda/trial.h: correct kernels, and some with faults that the fake device must detect. */
 #ifndef TRIAL_H
 #define TRIAL_H
 
@@ -10,13 +10,13 @@ extern "C" {
 
 enum trial_fault {
     TRIAL_RIGHT,
-    TRIAL_NO_BARRIER, /* a block reads shared memory that others have not written yet */
-    TRIAL_LEAVES,     /* a thread leaves before a barrier that the others wait at */
-    TRIAL_OVERRUN     /* one element too many is written */
+    TRIAL_NO_BARRIER, /* reads shared memory that other threads have not written yet */
+    TRIAL_LEAVES,     /* a thread returns before a barrier where the others wait */
+    TRIAL_OVERRUN     /* writes one element too many */
 };
 
 enum { TRIAL_BLOCKS = 5 };
-/* partial[b]: the sum of block b's piece of x; the pieces are equal. */
+/* partial[b]: the sum of block b's part of x; the parts have equal sizes. */
 cudaError_t trial_sum(enum trial_fault fault, const float *x, int64_t n, double *partial, cudaStream_t stream);
 cudaError_t trial_double(enum trial_fault fault, float *x, int64_t n, cudaStream_t stream); /* x = 2 x */
 

@@ -1,4 +1,4 @@
-/* files.c: what the tests of data sets share. */
+/* files.c: shared by the tests of data sets. */
 #include "files.h"
 
 #include <ftw.h>

@@ -1,5 +1,5 @@
-/* Folders of .npy files: NumPy's own bytes, every version and type, splits, broken files; a set that stays in its
- * files: its batches are those of the same set in memory, and its pages do not stay with the process. */
+/* Folders of .npy files: bytes written by NumPy, every version and type, splits, broken files. A set that stays in its
+ * files has the same batches as in memory, and its pages do not stay in the process. */
 #include "data/dataset.h"
 #include "files.h"
 
@@ -13,7 +13,7 @@
 
 /* ---- files ---- */
 
-/* A header of the format, padded as NumPy pads it, and the numbers. */
+/* A header of the format, padded as NumPy does, and the numbers. */
 static void write_npy(const char *name, int version, const char *dictionary, const void *numbers, size_t size)
 {
     static unsigned char file[1 << 16];
@@ -42,7 +42,7 @@ static bt_dataset *open_set(const char *name, const char *split)
 
 /* ---- */
 
-/* What numpy.save of NumPy 2.4.6 writes for array([[0, 1], [2.5, -3], [4, 5e10]], '<f4') and array([2, 0, 7]). */
+/* The output of numpy.save, NumPy 2.4.6, for array([[0, 1], [2.5, -3], [4, 5e10]], '<f4') and array([2, 0, 7]). */
 START_TEST(golden)
 {
     static const char head[] = "\x93NUMPY\x01\x00v\x00{'descr': '<f4', 'fortran_order': False, 'shape': (3, 2), }",
@@ -91,7 +91,7 @@ START_TEST(types_and_versions)
     write_text("set/train/readme.txt", "no array");
     const bt_batch *batch = whole(open_set("set", "train"));
     ck_assert_int_eq(batch->field_count, 6);
-    ck_assert_double_eq(f64_of(batch, "image")[1], 51 / 255.0); /* as images of other formats are */
+    ck_assert_double_eq(f64_of(batch, "image")[1], 51 / 255.0); /* like images of other formats */
     ck_assert_double_eq(f64_of(batch, "d")[0], 0.1);
     ck_assert_int_eq(((const uint8_t *)field_of(batch, "bytes")->array.data)[1], 51);
     ck_assert_int_eq(((const uint8_t *)field_of(batch, "mask")->array.data)[0], 1);
@@ -172,7 +172,7 @@ START_TEST(refused)
 }
 END_TEST
 
-/* ---- a set in files is drawn as one in memory ---- */
+/* ---- a set in files is drawn like one in memory ---- */
 
 enum { ROWS = 37, NUMBERS = 5 };
 
@@ -219,7 +219,7 @@ START_TEST(batches)
         uint64_t hashes[2] = {0};
         bt_loader_hash(a, add_hash, &hashes[0]);
         bt_loader_hash(b, add_hash, &hashes[1]);
-        ck_assert_uint_eq(hashes[0], hashes[1]); /* a run goes on with the same set in the other form */
+        ck_assert_uint_eq(hashes[0], hashes[1]); /* a run can resume with the same set in the other form */
         for (int i = 0; i < 40; i++) {
             const bt_batch *due, *found;
             if (i == 20) {
@@ -241,9 +241,9 @@ START_TEST(batches)
 }
 END_TEST
 
-/* ---- a set larger than what may stay ---- */
+/* ---- a set larger than the memory that may stay mapped ---- */
 
-/* Bytes of files, and of those that lie in memory only, that are mapped and resident. */
+/* Resident bytes of mappings: of files, and of memory without a file. */
 static size_t mapped_bytes(void)
 {
     char line[256];
@@ -257,7 +257,7 @@ static size_t mapped_bytes(void)
     return sum;
 }
 
-/* 96 MiB, the last of them written: holes are read as zeros, page by page. */
+/* 96 MiB, with only the end written: holes are read as zeros, page by page. */
 START_TEST(pages_do_not_stay)
 {
     enum { COUNT = 1536, ROW = 1 << 16, BATCH = 32, HEAD = 128 };

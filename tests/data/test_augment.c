@@ -1,4 +1,4 @@
-/* Images that are changed at random when a batch is gathered: what happens to each is found by trying all that may. */
+/* Random augmentation while a batch is gathered: the change of each image is found by trying all possible ones. */
 #include "data/dataset.h"
 #include "files.h"
 
@@ -9,13 +9,13 @@
 
 enum { H = 6, W = 8, C = 3, ROW = W * C, IMAGE = H * ROW };
 
-/* The byte at row y and column x of image i: noise, so that no two views of images are the same; never 0. */
+/* The byte in row y and column x of image i: noise, so that no two views of images are equal; never 0. */
 static int byte_at(int64_t i, int64_t y, int64_t x, int64_t c)
 {
     return 1 + (int)(255 * bt_host_uniform(7, (uint64_t)i, (uint64_t)((y * W + x) * C + c)));
 }
 
-/* Images as bytes for x/255, or as the same numbers in f32; label i mod classes. */
+/* Images as bytes for x/255, or the same numbers in f32; label i mod classes. */
 static bt_dataset *noise(int64_t count, int classes, bool bytes)
 {
     bt_array image = {.dtype = bytes ? BT_U8 : BT_F32, .rank = 4, .dims = {count, H, W, C}};
@@ -39,7 +39,7 @@ typedef struct view { /* of an image */
     int dy, dx, flip;
 } view;
 
-/* What pixel (y, x) of that view of image i should be. */
+/* The expected pixel (y, x) in that view of image i. */
 static double seen(int64_t i, view v, int y, int x, int c)
 {
     int fy = y + v.dy, fx = (v.flip ? W - 1 - x : x) + v.dx;
@@ -57,7 +57,7 @@ static bool is_view(bt_array image, int64_t at, int64_t i, view v)
     return true;
 }
 
-/* Which view of image i number `at` of the batch is: exactly one, of those up to `padding` away. */
+/* Finds the view of image i that batch entry `at` has: exactly one of those shifted by up to `padding`. */
 static view view_of(bt_array image, int64_t at, int64_t i, int padding)
 {
     view found = {0, 0, -1};
@@ -94,7 +94,7 @@ static const bt_batch *draw(bt_loader *loader)
     return batch;
 }
 
-/* The views of all examples in some epochs, [epochs * count], by epoch and place. */
+/* The views of all examples in some epochs, [epochs * count], by epoch and position. */
 static view *views(bt_dataset *data, bt_loader_options options, int epochs, int padding)
 {
     int64_t count = bt_dataset_count(data);
@@ -118,7 +118,7 @@ static bt_dataset *moved(int64_t count, bool bytes, uint64_t crop_seed, uint64_t
     return bt_dataset_flip(bt_dataset_crop(noise(count, 3, bytes), 2, crop_seed), flip_seed);
 }
 
-/* Each of the 25 places and 2 directions as often as another: the sum of squares is chi-squared. */
+/* The 25 positions and 2 directions are equally frequent: the sum of squares is chi-squared. */
 START_TEST(crops_and_flips_are_uniform)
 {
     enum { N = 50, EPOCHS = 40, ALL = N * EPOCHS };
@@ -146,7 +146,7 @@ START_TEST(a_function_of_seed_epoch_and_index)
     const size_t size = N * EPOCHS * sizeof *expected;
     for (int k = 0; k < 6; k++) {
         bt_loader_options other = o;
-        other.batch_size = k == 0 ? 11 : k == 1 ? 0 : 7; /* all at once, in the order of the set */
+        other.batch_size = k == 0 ? 11 : k == 1 ? 0 : 7; /* all at once, in the set's order */
         other.seed = k == 2 ? 99 : 0;
         other.shuffle = k != 3;
         other.prefetch = k == 4;
@@ -170,7 +170,7 @@ START_TEST(a_function_of_seed_epoch_and_index)
 }
 END_TEST
 
-/* As on a large machine: many threads, a thread ahead; from the middle; both to the last bit. */
+/* As on a large machine: many threads, prefetching; from the middle; the same bits in both precisions. */
 START_TEST(threads_and_seeking)
 {
     enum { N = 1300, BATCH = 600 };
@@ -202,7 +202,7 @@ static bt_dataset *normal(bt_dataset *data)
     return bt_dataset_normalize(data, BT_ARRAY(mean, C), BT_ARRAY(deviation, C));
 }
 
-/* In both precisions, from bytes and numbers; what a crop brings in is black first. */
+/* In both precisions, from bytes and floats; padding of a crop is black before normalisation. */
 START_TEST(normalized)
 {
     for (int k = 0; k < 4; k++) {
@@ -230,7 +230,7 @@ typedef struct part {
     int y, x, height, width;
 } part;
 
-/* Pixel o of a line of `size` that `count` pixels are made: the mean of those, weighted by a triangle around it. */
+/* Pixel o of a line of `size` pixels resized from `count` pixels: their mean, weighted by a triangle around it. */
 static double weight_of(int o, int size, int count, int k)
 {
     const double centre = (o + 0.5) * count / size;
@@ -259,7 +259,7 @@ static bool is_part(const float *image, int64_t i, part p)
     return true;
 }
 
-/* Each is exactly one part of its image, resized: of a share and of sides that were asked for, and anywhere in it. */
+/* Each is exactly one part of its image, resized: with a share and sides in the requested ranges, at any position. */
 START_TEST(parts_resized)
 {
     enum { N = 60 };
@@ -301,7 +301,7 @@ START_TEST(parts_resized)
 }
 END_TEST
 
-/* With mixup, whose partners are parts as well, on several threads, in both precisions: the same to the last bit. */
+/* With mixup, whose partners are also cropped, on several threads, in both precisions: the same bits. */
 START_TEST(parts_and_mixup)
 {
     enum { N = 500 };
@@ -322,7 +322,8 @@ START_TEST(parts_and_mixup)
 }
 END_TEST
 
-/* A square of `size` whose middle is in the image; what is outside does not count. 0 is the mean: after normalising. */
+/* A square of `size` whose centre is in the image; the part outside does not count. 0 is the mean, after
+ * normalisation. */
 START_TEST(cutouts)
 {
     enum { N = 400, SIZE = 3 };
@@ -402,13 +403,13 @@ START_TEST(mixtures)
             check_mixture(batch, k, 1);
     }
     bt_loader_free(loader);
-    loader = open_with(bt_dataset_mixup(noise(1, 1, true), 1, 3), of_size(1)); /* there is no other */
+    loader = open_with(bt_dataset_mixup(noise(1, 1, true), 1, 3), of_size(1)); /* there is no other example */
     ck_assert_int_eq(i32_of(draw(loader), "other_label")[0], 0);
     bt_loader_free(loader);
 }
 END_TEST
 
-/* Beta(a, a) has mean 1/2 and variance 1/(4(2a + 1)); partners are uniform over the others. */
+/* Beta(a, a) has mean 1/2 and variance 1/(4(2a + 1)); partners are uniform over the other examples. */
 START_TEST(shares_and_partners)
 {
     enum { N = 20, EPOCHS = 100, ALL = N * EPOCHS };
@@ -468,7 +469,7 @@ START_TEST(asked_for_in_any_order)
 }
 END_TEST
 
-/* A validation: normalised, and nothing else; fields of a mixture that are nobody's but the example's. */
+/* For validation: normalised, and nothing else; mixture fields refer to the example itself. */
 START_TEST(without_chance)
 {
     bt_loader_options o = of_size(8);
@@ -489,7 +490,7 @@ START_TEST(without_chance)
 }
 END_TEST
 
-/* The image with that index of a set is the one that the set has there, however it came about. */
+/* The image at each index of a set is the right one, however the set was made. */
 static void check_index(bt_dataset *data, const int *which, int32_t classes)
 {
     bt_loader *loader = open_with(data, of_size(6));
@@ -504,7 +505,7 @@ static void check_index(bt_dataset *data, const int *which, int32_t classes)
     bt_loader_free(loader);
 }
 
-/* Which images of `noise` a set has. */
+/* The images of `noise` that a set has. */
 static void find_images(bt_dataset *data, int *which)
 {
     const bt_batch *batch = whole(data);
@@ -527,12 +528,12 @@ START_TEST(sets_of_sets)
     check_index(bt_dataset_per_class(moved(30, true, 1, 2), 2, 7, 1), which, 3);
     find_images(bt_dataset_long_tail(noise(30, 3, true), 5, 1), which);
     check_index(bt_dataset_label_noise(bt_dataset_long_tail(moved(30, true, 1, 2), 5, 1), 0.5, 1), which, 0);
-    /* The other's label is the one that it has at last. */
+    /* The partner's label is its final one. */
     int32_t labels[30];
     const bt_batch *noisy = whole(bt_dataset_label_noise(noise(30, 30, true), 1, 8));
     memcpy(labels, i32_of(noisy, "label"), sizeof labels);
     bt_dataset *data = bt_dataset_label_noise(bt_dataset_mixup(noise(30, 30, false), 1e6, 1), 1, 8);
-    const bt_batch *batch = whole(data); /* halves, nearly */
+    const bt_batch *batch = whole(data); /* almost half each */
     const double *image = f64_of(batch, "image"), *share = f64_of(batch, "share");
     for (int i = 0; i < 30; i++) {
         int fits = 0;
@@ -552,7 +553,7 @@ START_TEST(sets_of_sets)
 }
 END_TEST
 
-/* Two streams: each with epochs, changes and fields of its own. */
+/* Two streams: each has its own epochs, augmentation and fields. */
 START_TEST(joined)
 {
     enum { N = 20, M = 7 };
@@ -576,7 +577,7 @@ START_TEST(joined)
     loader = open_with(bt_dataset_join(bt_dataset_mixup(noise(9, 9, true), 1, 1), "a", data), of_size(3));
     const bt_batch *batch = draw(loader);
     ck_assert_int_eq(batch->field_count, 5 + 3 + 5);
-    for (int k = 0; k < 3; k++) { /* fields that lie beside each other are not mistaken */
+    for (int k = 0; k < 3; k++) { /* adjacent fields are not mixed up */
         ck_assert_int_eq(i32_of(batch, "label")[k], i32_of(batch, "index")[k]);
         ck_assert_int_eq(i32_of(batch, "a.label")[k], i32_of(batch, "a.index")[k] % 3);
         ck_assert_int_eq(i32_of(batch, "a.b.label")[k], i32_of(batch, "a.b.index")[k] % 3);
@@ -588,7 +589,7 @@ START_TEST(joined)
 }
 END_TEST
 
-/* Support and query of a task are changed alike; the next task, with the same images, otherwise. */
+/* Support and query of a task are augmented in the same way; the next task, with the same images, differently. */
 START_TEST(tasks)
 {
     int same = 0, all = 0;
@@ -628,7 +629,7 @@ static void keep_hash(void *user, const char *prefix, const char *name, uint64_t
     ck_assert_str_eq(prefix, "");
 }
 
-/* A checkpoint goes on with the same changes only. */
+/* A checkpoint can only be resumed with the same augmentation. */
 START_TEST(hashes)
 {
     static const double other_mean[C] = {0.5, 0.25, 0.126};

@@ -1,4 +1,4 @@
-/* Batches: fields that are set, templates, and reading fields in a trace. */
+/* Batches: setting fields, templates, and reading fields in a trace. */
 #include "files.h"
 #include "graph/graph.h"
 
@@ -78,7 +78,7 @@ START_TEST(templates)
     ck_assert_int_eq(shape->number, 12);
     ck_assert_int_eq(bt_batch_set(shape, "x", BT_ARRAY(x, 2, 3)), BT_ERROR_ARGUMENT);
     expect_failure(BT_ERROR_ARGUMENT, "a loader's");
-    /* In another order it fits as well; with another shape, dtype or field it does not. */
+    /* Another order of fields is accepted; another shape, dtype or field is not. */
     bt_batch_set(other, "label", BT_ARRAY(label, 2));
     ck_assert(!bt_batch_fits(shape, other));
     bt_batch_set(other, "x", BT_ARRAY(x, 2, 3));
@@ -154,7 +154,7 @@ START_TEST(missing_fields_poison)
     bt_trace_end(&trace);
     bt_graph_free(graph);
     bt_error_clear();
-    ck_assert(bt_poisoned(bt_field(batch, "x"))); /* outside of a trace */
+    ck_assert(bt_poisoned(bt_field(batch, "x"))); /* outside a trace */
     expect_failure(BT_ERROR_ARGUMENT, "traced callback");
     bt_batch_free(batch);
 }

@@ -1,4 +1,4 @@
-/* CIFAR-10 and CIFAR-100, by name, as folders and as files; what is wrong with them; what is made of them. */
+/* CIFAR-10 and CIFAR-100, by name, as folders and as files; errors in them; values and shapes. */
 #include "data/dataset.h"
 #include "data/read.h"
 #include "files.h"
@@ -11,11 +11,11 @@
 
 enum { SIDE = 32, PLANE = SIDE * SIDE, PIXELS = 3 * PLANE };
 
-/* Channel c of the pixel in row y, column x of image i: a formula of the test's own. */
+/* Channel c of the pixel in row y, column x of image i: a formula of this test. */
 static int pixel(int64_t i, int c, int y, int x) { return (int)((i * 7 + c * 91 + y * 5 + x * 3 + y * x) % 256); }
 static int label_of(int64_t i, int classes) { return (int)(i * 3 % classes); }
 
-/* The bytes of images first .. first + count - 1, with one label (of ten) or two (of 20 and 100) in front. */
+/* The bytes of images first .. first + count - 1, preceded by one label (of ten) or two (of 20 and 100). */
 static unsigned char *records(int64_t first, int64_t count, int labels, size_t *size)
 {
     *size = (size_t)(count * (labels + PIXELS));
@@ -41,7 +41,7 @@ static void write_records(const char *name, int64_t first, int64_t count, int la
     free(bytes);
 }
 
-/* The set is of the images first, first + 1, ... */
+/* Checks that the set has the images first, first + 1, ... */
 static void check(bt_dataset *data, int64_t first, int64_t count, int labels)
 {
     ck_assert_msg(data != NULL, "%s", bt_error());
@@ -132,13 +132,13 @@ START_TEST(names)
     expect_failure(BT_ERROR_FILE, "\"cifar100\" not found", "cifar-100-binary", "train.bin and test.bin");
     ck_assert_ptr_null(bt_dataset_open("cifar", "test"));
     expect_failure(BT_ERROR_FILE, "did you mean \"cifar10");
-    write_ten("own/cifar-10-batches-bin", 0); /* beside */
+    write_ten("own/cifar-10-batches-bin", 0); /* in the same folder */
     check(bt_dataset_open("cifar10", "train"), 0, 10, 1);
-    make_folder("own/cifar100"); /* inside */
+    make_folder("own/cifar100"); /* in a subfolder */
     make_folder("own/cifar100/cifar-100-binary");
     write_records("own/cifar100/cifar-100-binary/train.bin", 0, 4, 2);
     check(bt_dataset_open("cifar100", "train"), 0, 4, 2);
-    make_folder("own/cifar10"); /* under the name itself, which comes first */
+    make_folder("own/cifar10"); /* under the name itself, which has priority */
     write_records("own/cifar10/test_batch.bin", 7, 1, 1);
     check(bt_dataset_open("cifar10", "test"), 7, 1, 1);
     write_records("own/cifar10/test_batch.bin", 0, 3, 2);
@@ -177,7 +177,7 @@ START_TEST(broken)
     ck_assert_ptr_null(bt_dataset_open(path_of("fine.bin"), "train"));
     expect_failure(BT_ERROR_DATA, "fine.bin, byte 1: found label 255; expected 0 to 99");
     free(bytes);
-    /* A packed file that breaks off. */
+    /* A truncated compressed file. */
     write_records("cut.bin.gz", 0, 9, 1);
     ck_assert_int_eq(truncate(path_of("cut.bin.gz"), 500), 0);
     ck_assert_ptr_null(bt_dataset_open(path_of("cut.bin.gz"), "train"));
@@ -192,7 +192,7 @@ START_TEST(broken)
 }
 END_TEST
 
-/* 3074 images of CIFAR-10 have as many bytes as 3073 of CIFAR-100: then the labels tell, as far as they can. */
+/* 3074 images of CIFAR-10 have as many bytes as 3073 of CIFAR-100: then the labels decide, as far as possible. */
 START_TEST(a_size_that_fits_both)
 {
     enum { SIZE = (PIXELS + 1) * (PIXELS + 2) };
@@ -239,7 +239,7 @@ START_TEST(read_once)
 }
 END_TEST
 
-/* What is done to sets with classes is done to these; the class is the fine label, and coarse goes along. */
+/* Operations on sets with classes apply to these; the class is the fine label, and coarse is kept. */
 START_TEST(parts_of_it)
 {
     write_records("ten.bin", 0, 200, 1);
@@ -253,7 +253,7 @@ START_TEST(parts_of_it)
     int counts[10] = {0}, wrong = 0;
     for (int64_t i = 0; i < bt_batch_count(batch); i++) {
         int first = (int)(f64_of(batch, "image")[i * PIXELS] * 255 + 0.5), which = -1;
-        for (int k = 0; k < 200; k++) /* the first pixel tells images apart: 7 and 256 have no common factor */
+        for (int k = 0; k < 200; k++) /* the first pixel identifies the image: 7 and 256 have no common factor */
             which = pixel(k, 0, 0, 0) == first ? k : which;
         counts[label_of(which, 10)]++;
         wrong += i32_of(batch, "label")[i] != label_of(which, 10);
@@ -265,7 +265,7 @@ START_TEST(parts_of_it)
     ck_assert_int_eq(bt_dataset_count(data), 200);
     ck_assert_int_eq(bt_dataset_field_dim(data, "coarse", 0), 200);
     batch = whole(data);
-    for (int64_t i = 0; i < 200; i++) /* both are 3i, of 20 and of 100 */
+    for (int64_t i = 0; i < 200; i++) /* both are 3i, modulo 20 and 100 */
         ck_assert_int_eq(i32_of(batch, "label")[i] % 20, i32_of(batch, "coarse")[i]);
 }
 END_TEST

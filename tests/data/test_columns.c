@@ -1,4 +1,4 @@
-/* Columns of tables: left out, standardised, taken as labels; rows in the order of the file. */
+/* Columns of tables: left out, standardised, used as labels; rows in file order. */
 #include "files.h"
 
 #include "support/suite.h"
@@ -59,8 +59,8 @@ START_TEST(rows_in_order)
 }
 END_TEST
 
-/* By the statistics of the first three rows: sizes 1, 2, 4 have mean 7/3 and deviation sqrt(14)/3; ids 1 and sqrt(2/3).
- */
+/* With the statistics of the first three rows: sizes 1, 2, 4 have mean 7/3 and deviation sqrt(14)/3; ids 1 and
+ * sqrt(2/3). */
 START_TEST(standardized)
 {
     const double size = 7.0 / 3, spread = sqrt(14.0) / 3, third = sqrt(2.0 / 3);
@@ -113,7 +113,7 @@ START_TEST(labels)
 }
 END_TEST
 
-/* What would be a silent feature is told once, and no more where it has been left out. */
+/* There is one warning for a column that looks like an index, and none if it has been dropped. */
 START_TEST(an_index_is_told)
 {
     static const struct {
@@ -154,7 +154,7 @@ END_TEST
 
 static bt_tensor *into(void *user, const bt_batch *batch) { return bt_cast(bt_field(batch, "v"), *(bt_dtype *)user); }
 
-/* d/dv of sum(v * cast(v)): between floats cast(v) + v, else cast(v) alone. */
+/* d/dv of sum(v * cast(v)): cast(v) + v between floats, otherwise cast(v) alone. */
 static bt_tensor *slope(void *user, const bt_batch *batch)
 {
     bt_tensor *v = bt_field(batch, "v");

@@ -1,4 +1,4 @@
-/* CSV files: what is read, and what is refused. */
+/* CSV files: what is accepted, and what is refused. */
 #include "files.h"
 
 #include "support/suite.h"
@@ -14,7 +14,7 @@ static bt_dataset *open_text(const char *text)
     return bt_dataset_open(path_of("t.csv"), "train");
 }
 
-/* The numbers x and y of a table, row by row, the target last. */
+/* Checks the numbers x and y of a table, row by row, the target last. */
 static void check_rows(bt_dataset *data, int64_t rows, int64_t columns, const double *expected)
 {
     ck_assert_msg(data != NULL, "%s", bt_error());
@@ -85,7 +85,7 @@ START_TEST(targets)
     check_rows(bt_dataset_open(path_of("plain.csv:2"), "train"), 2, 3, second);
     ck_assert_ptr_null(bt_dataset_open(path_of("plain.csv:price"), "train"));
     expect_failure(BT_ERROR_DATA, "no header line");
-    write_text("a:b.csv", "1,2.5,-3\n4e2,0.1,6\n"); /* a file of that very name comes first */
+    write_text("a:b.csv", "1,2.5,-3\n4e2,0.1,6\n"); /* a file with exactly that name has priority */
     check_rows(bt_dataset_open(path_of("a:b.csv"), "train"), 2, 3, two_by_three);
 }
 END_TEST
@@ -163,7 +163,7 @@ START_TEST(long_messages_are_cut)
 }
 END_TEST
 
-/* Kept as f32 where that is exact: no bit of a decimal number is lost. */
+/* Stored as f32 only if that is exact: no decimal number loses a bit. */
 START_TEST(precision)
 {
     bt_dataset *data = open_text("1,0.5\n16777216,-3\n");

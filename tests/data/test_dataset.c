@@ -1,4 +1,4 @@
-/* Data sets in memory, joined sets, and sets that users register. */
+/* Data sets in memory, joined sets, and user-registered sets. */
 #include "files.h"
 
 #include "support/suite.h"
@@ -29,8 +29,8 @@ START_TEST(fields)
     ck_assert_int_eq(batch->field_count, 5);
     for (int i = 0; i < 6; i++)
         ck_assert_double_eq(f64_of(batch, "x")[i], i + 1);
-    ck_assert_double_eq(f64_of(batch, "y")[0], 0.5);                /* any floating field comes as asked for */
-    ck_assert_int_eq(field_of(batch, "flags")->array.dtype, BT_U8); /* and others as they are */
+    ck_assert_double_eq(f64_of(batch, "y")[0], 0.5);                /* floating-point: the requested precision */
+    ck_assert_int_eq(field_of(batch, "flags")->array.dtype, BT_U8); /* others: unchanged */
     ck_assert_mem_eq(field_of(batch, "flags")->array.data, flags, sizeof flags);
     ck_assert_int_eq(field_of(batch, "big")->array.dtype, BT_I64);
     ck_assert_mem_eq(field_of(batch, "big")->array.data, big, sizeof big);
@@ -66,7 +66,7 @@ START_TEST(faults)
         ck_assert_int_eq(bt_dataset_add(data, "there", BT_ARRAY(x, 3)), BT_OK);
         ck_assert_int_eq(bt_dataset_add(data, cases[i].name, cases[i].values), cases[i].status);
         expect_failure(cases[i].status, "bt_dataset_add", cases[i].piece);
-        ck_assert_ptr_null(bt_loader_open(data, NULL)); /* it stays unusable */
+        ck_assert_ptr_null(bt_loader_open(data, NULL)); /* it remains unusable */
         expect_failure(cases[i].status, "incomplete");
     }
     ck_assert_ptr_null(bt_dataset_new(0));
@@ -90,15 +90,15 @@ START_TEST(views_share_memory)
     bt_dataset *data = numbered(1000, 10);
     ck_assert_uint_eq(bt_dataset_bytes(data), values);
     data = bt_dataset_part(data, 0, 0.1, 1);
-    ck_assert_uint_eq(bt_dataset_bytes(data), values + 100 * 4); /* the values stay; a map of places is new */
+    ck_assert_uint_eq(bt_dataset_bytes(data), values + 100 * 4); /* the values stay; a new map of indices */
     data = bt_dataset_label_noise(data, 0.5, 1);
     ck_assert_uint_eq(bt_dataset_bytes(data), 1000 * 2 * 8 + 100 * 4 + 100 * 4);
     data = bt_dataset_per_class(data, 0, 1, 1);
     ck_assert_uint_eq(bt_dataset_bytes(data),
-                      1000 * 2 * 8 + 10 * 4 + 100 * 4 + 10 * 4); /* x and label have each a map */
+                      1000 * 2 * 8 + 10 * 4 + 100 * 4 + 10 * 4); /* x and label each have a map */
     ck_assert_int_eq(bt_dataset_count(data), 10);
     bt_dataset_free(data);
-    /* A field that is added to a view has a row for each example of the view. */
+    /* A field added to a view has a row for each example of the view. */
     data = bt_dataset_part(numbered(10, 2), 0, 0.5, 1);
     int32_t extra[5] = {10, 11, 12, 13, 14};
     ck_assert_int_eq(bt_dataset_add(data, "extra", BT_ARRAY(extra, 5)), BT_OK);
@@ -145,7 +145,7 @@ START_TEST(join_faults)
     data = bt_dataset_join(numbered(4, 2), "o", numbered(4, 2));
     ck_assert_ptr_null(bt_dataset_part(data, 0, 0.5, 1));
     expect_failure(BT_ERROR_UNSUPPORTED, "joined");
-    /* A field whose name is that of a joined one shows when a loader is opened. */
+    /* A field whose name conflicts with a joined one is detected when a loader is opened. */
     float x[4] = {0};
     data = numbered(4, 2);
     bt_dataset_add(data, "o.x", BT_ARRAY(x, 4));
@@ -158,7 +158,7 @@ START_TEST(join_faults)
 }
 END_TEST
 
-/* ---- sets of one's own ---- */
+/* ---- user-registered sets ---- */
 
 static bt_dataset *open_small(const char *split) { return numbered(strcmp(split, "train") == 0 ? 6 : 3, 3); }
 static bt_dataset *open_large(const char *split) { return numbered(strcmp(split, "train") == 0 ? 60 : 30, 3); }
@@ -189,15 +189,15 @@ START_TEST(registered)
     static const bt_dataset_def mnist = {"fashion-mnist", open_small};
     ck_assert_int_eq(bt_dataset_register(&small), BT_OK);
     ck_assert_int_eq(count_of("mine", "train"), 6);
-    ck_assert_int_eq(count_of("mine", "other"), 3); /* its splits are its own */
+    ck_assert_int_eq(count_of("mine", "other"), 3); /* it has its own splits */
     ck_assert_int_eq(bt_dataset_register(&large), BT_OK);
-    ck_assert_int_eq(count_of("mine", "train"), 60); /* the newest */
+    ck_assert_int_eq(count_of("mine", "train"), 60); /* the latest one */
     ck_assert_int_eq(bt_dataset_register(&half), BT_OK);
-    ck_assert_int_eq(count_of("mine", "train"), 30); /* built on the one below */
+    ck_assert_int_eq(count_of("mine", "train"), 30); /* built on the one below it */
     bt_dataset_unregister(&large);
     ck_assert_int_eq(count_of("mine", "train"), 3);
     bt_dataset_unregister(&half);
-    bt_dataset_unregister(&half); /* was not there any more */
+    bt_dataset_unregister(&half); /* was already removed */
     ck_assert_int_eq(count_of("mine", "train"), 6);
     ck_assert_int_eq(bt_dataset_register(&mnist), BT_OK);
     ck_assert_int_eq(count_of("fashion-mnist", "train"), 6); /* before those of the library */

@@ -1,5 +1,5 @@
-/* Rows of batches, converted by each instruction set, beside plain loops; floats that are kept as bytes, beside the
- * same floats kept as floats. */
+/* Rows of batches, converted by each instruction set, against plain loops; floats stored as bytes against the same
+ * floats stored as floats. */
 #include "backend/cpu/cpu.h"
 #include "data/dataset.h"
 #include "files.h"
@@ -13,7 +13,7 @@ static const char *const isas[] = {"generic", "v3", "v4"};
 
 static void *room(size_t bytes)
 {
-    void *memory = malloc(bytes ? bytes : 1); /* not a byte more, for the sanitizer */
+    void *memory = malloc(bytes ? bytes : 1); /* not a byte more, so that a sanitizer notices */
     ck_assert_ptr_nonnull(memory);
     return memory;
 }
@@ -59,7 +59,7 @@ START_TEST(every_byte_and_length)
     for (int k = 0; k < BT_COUNT_OF(isas); k++) {
         const bt_conversions *convert = bt_cpu_conversions(isas[k]);
         if (!convert)
-            continue; /* this machine cannot */
+            continue; /* not supported by this machine */
         for (int64_t count = 0; count < 80; count++)
             check_bytes(convert, count, (int)(count * 37));
         check_bytes(convert, MOST, 0);
@@ -73,7 +73,7 @@ END_TEST
 
 static double number(int64_t row, int64_t k) { return floor(256 * bt_host_uniform(3, (uint64_t)row, (uint64_t)k)); }
 
-/* What stands in a store of that kind, and, as `f64`, what a batch in that precision should have of it. */
+/* The contents of a store of that kind, and, depending on `f64`, the expected batch in that precision. */
 typedef struct kind {
     bt_dtype dtype;
     bool scaled, single;
@@ -91,7 +91,7 @@ static double wanted(kind of, double x, bt_dtype dtype)
     return of.dtype == BT_F64 && dtype == BT_F32 ? (double)(float)(x / 7) : of.dtype == BT_F64 ? x / 7 : x;
 }
 
-/* Which rows a batch has: some at random; all one after the other; likewise, but for the last. */
+/* The rows of a batch: some at random; all in order; the same, except for the last. */
 enum { ROWS = 50 };
 typedef enum way { LOOSE_ONES, ONE_PIECE, BUT_THE_LAST, WAYS } way;
 
@@ -151,7 +151,7 @@ START_TEST(rows_are_those_asked_for)
 }
 END_TEST
 
-/* ---- floats that are bytes ---- */
+/* ---- floats stored as bytes ---- */
 
 static size_t bytes_of(const float *x, int64_t count, float *back, double *wide)
 {
@@ -173,7 +173,7 @@ static size_t bytes_of(const float *x, int64_t count, float *back, double *wide)
     return 0;
 }
 
-/* A byte each where all are x/255 in f32; batches have the very numbers that were given, in both precisions. */
+/* One byte each if all are x/255 in f32; batches have exactly the given numbers, in both precisions. */
 START_TEST(floats_that_are_bytes)
 {
     enum { N = 700 };
@@ -215,7 +215,7 @@ START_TEST(floats_that_are_bytes)
 }
 END_TEST
 
-/* ---- kept as bytes or as floats: the same sets ---- */
+/* ---- stored as bytes or as floats: the same sets ---- */
 
 enum { EXAMPLES = 24, SIDE = 6, CHANNELS = 3 };
 
@@ -234,7 +234,7 @@ static void add(bt_dataset *data, const char *name, bt_array shape, int most, bo
         ck_assert_int_eq(bt_dataset_take(data, name, bt_store_new(shape, false)), BT_OK);
 }
 
-/* Image, x of 300 columns, and y of 0 and 1. */
+/* Image, x with 300 columns, and y with values 0 and 1. */
 static bt_dataset *examples(bool as_bytes)
 {
     bt_dataset *data = bt_dataset_new(EXAMPLES);
@@ -287,7 +287,7 @@ START_TEST(batches_and_digests_of_both)
             ck_assert_msg(loaders[k] != NULL, "%s", bt_error());
             bt_loader_hash(loaders[k], mix_hash, &hashes[k]);
         }
-        ck_assert_uint_eq(hashes[0], hashes[1]); /* a run goes on from the checkpoint of either */
+        ck_assert_uint_eq(hashes[0], hashes[1]); /* a run can resume from the checkpoint of either */
         for (int i = 0; i < 12; i++) {
             const bt_batch *batch[2] = {NULL, NULL};
             for (int k = 0; k < 2; k++)
@@ -305,7 +305,7 @@ START_TEST(batches_and_digests_of_both)
 }
 END_TEST
 
-/* Tables are kept so, too: those of zeros and ones. */
+/* Tables are also stored that way, if they consist of zeros and ones. */
 START_TEST(tables_of_zeros_and_ones)
 {
     write_text("a.csv", "p,q,y\n0,1,2\n1,1,3\n0,0,4\n");

@@ -1,4 +1,4 @@
-/* IDX files: what is read, and what is refused. */
+/* IDX files: what is accepted, and what is refused. */
 #include "files.h"
 
 #include "support/suite.h"
@@ -50,7 +50,7 @@ START_TEST(plain_and_packed)
     check_good(bt_dataset_open(path_of("packed/"), "train"));
     check_good(bt_dataset_open(path_of("packed/" IMAGES), "train"));
     check_good(bt_dataset_open(path_of("packed/train"), "train"));
-    make_folder("mixed"); /* one packed, one not */
+    make_folder("mixed"); /* one compressed, one not */
     write_good("mixed/" IMAGES ".gz", "mixed/" LABELS);
     check_good(bt_dataset_open(path_of("mixed"), "train"));
     make_folder("dots");
@@ -76,7 +76,7 @@ START_TEST(splits_and_prefixes)
     ck_assert_ptr_null(open_here());
     expect_failure(BT_ERROR_FILE, "no split \"train\"", IMAGES);
     write_good(IMAGES, LABELS);
-    test = bt_dataset_open(path_of(IMAGES), "test"); /* the other file beside this one */
+    test = bt_dataset_open(path_of(IMAGES), "test"); /* the other file is next to this one */
     ck_assert_int_eq(bt_dataset_count(test), 3);
     bt_dataset_free(test);
 }
@@ -159,14 +159,14 @@ START_TEST(wrong_packed_contents)
 {
     make_folder("p");
     write_idx("p/" LABELS, 1, (uint32_t[]){2}, 0, 256);
-    /* What a packed file holds is known only when it is read. */
+    /* The contents of a compressed file are only known once it is read. */
     write_bytes("p/" IMAGES ".gz", "\0\0\x08\x03\0\0\0\2\0\0\0\1\0\0\0\2xyz", 19);
     ck_assert_ptr_null(bt_dataset_open(path_of("p"), "train"));
     expect_failure(BT_ERROR_DATA, IMAGES ".gz", "ends after 3 bytes of content; its header promises 4");
     write_bytes("p/" IMAGES ".gz", "\0\0\x08\x03\0\0\0\2\0\0\0\1\0\0\0\2wxyzz", 21);
     ck_assert_ptr_null(bt_dataset_open(path_of("p"), "train"));
     expect_failure(BT_ERROR_DATA, IMAGES ".gz", "more than the 4 bytes");
-    /* A promise of terabytes costs nothing. */
+    /* A header that announces terabytes costs nothing. */
     write_bytes("p/" IMAGES ".gz", "\0\0\x08\x03\x7f\xff\xff\xff\0\0\4\0\0\0\4\0xyz", 19);
     ck_assert_ptr_null(bt_dataset_open(path_of("p"), "train"));
     expect_failure(BT_ERROR_DATA, "promises 2251799812636688 bytes; a gzip file of its size holds at most");
@@ -195,14 +195,14 @@ START_TEST(damaged_gzip)
     unsigned char bytes[512], damaged[512];
     write_good(IMAGES ".gz", LABELS);
     size_t size = read_file(IMAGES ".gz", bytes, sizeof bytes);
-    for (size_t length = 0; length < size; length++) { /* broken off anywhere */
+    for (size_t length = 0; length < size; length++) { /* truncated at any length */
         write_raw(IMAGES ".gz", bytes, length);
         ck_assert_msg(open_here() == NULL, "%zu of %zu bytes were enough", length, size);
         expect_failure(BT_ERROR_DATA, IMAGES ".gz");
     }
     int refused = 0;
     for (size_t at = 10; at < size;
-         at++) { /* behind the header's time all bits are checked, but for what fills the last byte */
+         at++) { /* after the header's time stamp all bits are checked, except for the padding of the last byte */
         memcpy(damaged, bytes, size);
         damaged[at] ^= 0x10;
         write_raw(IMAGES ".gz", damaged, size);
@@ -223,7 +223,7 @@ START_TEST(damaged_gzip)
 }
 END_TEST
 
-/* More than 256 classes need labels of two or four bytes, big-endian, in files that say so by their names. */
+/* More than 256 classes need labels of two or four bytes, big-endian, in files with matching names. */
 START_TEST(wide_labels)
 {
     static const struct {

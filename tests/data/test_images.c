@@ -11,13 +11,13 @@
 #include <unistd.h>
 #include <zlib.h>
 
-/* ---- a writer of PNG, after its specification ---- */
+/* ---- a PNG writer, by the specification ---- */
 
 typedef struct picture {
     int width, height, bits, kind; /* kind: 0 grey, 2 colour, 3 palette, 4 grey and alpha, 6 colour and alpha */
     bool interlaced, transparent;
-    int break_at; /* this byte of the file is changed; 0: none */
-    int cut;      /* so many bytes of the file are missing at its end */
+    int break_at; /* the byte of the file to change; 0: none */
+    int cut;      /* the number of bytes missing at the end */
 } picture;
 
 static unsigned char file[1 << 16];
@@ -48,14 +48,14 @@ static void put_chunk(const char *name, const void *bytes, size_t count)
 
 static int samples(const picture *p) { return p->kind == 2 ? 3 : p->kind == 4 ? 2 : p->kind == 6 ? 4 : 1; }
 
-/* Sample c of the pixel in row y, column x: noise in the range of the bits. */
+/* Sample c of the pixel in row y, column x: noise within the range of the bits. */
 static int sample(const picture *p, int y, int x, int c)
 {
     double noise = bt_host_uniform(3, (uint64_t)(y * 64 + x), (uint64_t)(c + 10 * p->kind + 100 * p->bits));
     return (int)(noise * (1 << p->bits));
 }
 
-/* Every dy-th row from y on, of every dx-th pixel from x on, each after a filter byte of 0. */
+/* Writes one pass: rows y, y + dy, ... with pixels x0, x0 + dx, ..., each row after a filter byte of 0. */
 static size_t put_pass(const picture *p, int y, int dy, int x0, int dx, unsigned char *to)
 {
     unsigned char *at = to;
@@ -104,7 +104,7 @@ static void make_png(const picture *p)
                                       0,
                                       p->interlaced};
     put_chunk("IHDR", header, 13);
-    put_chunk("gAMA", "\0\1\x86\xa0", 4); /* 1.0: it is not looked at */
+    put_chunk("gAMA", "\0\1\x86\xa0", 4); /* 1.0: it is ignored */
     put_chunk("tEXt", "Comment\0none", 12);
     for (int i = 0; i < 3 * 256; i++)
         palette[i] = palette_at(i);
@@ -112,7 +112,7 @@ static void make_png(const picture *p)
         put_chunk("PLTE", palette, 3U << p->bits);
     if (p->transparent)
         put_chunk("tRNS", "\0\1\0\2\0\3", p->kind == 0 ? 2 : p->kind == 2 ? 6 : 1);
-    put_chunk("IDAT", packed, length / 2); /* in two pieces */
+    put_chunk("IDAT", packed, length / 2); /* in two chunks */
     put_chunk("IDAT", packed + length / 2, length - length / 2);
     put_chunk("IEND", "", 0);
     if (p->break_at)
@@ -123,17 +123,17 @@ static void make_png(const picture *p)
 static void write_png(const char *name, picture p)
 {
     make_png(&p);
-    unlink(path_of(name)); /* some file systems wait for the disk when a file is written over */
+    unlink(path_of(name)); /* some file systems wait for the disk when a file is overwritten */
     write_bytes(name, file, size);
 }
 
-/* The byte that channel c of a pixel should be. */
+/* The expected byte of channel c of a pixel. */
 static int due(const picture *p, int channels, int y, int x, int c)
 {
     if (p->kind == 3)
         return palette_at(3 * sample(p, y, x, 0) + c);
     int own = p->kind == 2 || p->kind == 6 ? 3 : 1, value = sample(p, y, x, own == 3 || channels == 1 ? c : 0);
-    return p->bits == 16 ? (value * 255 + 32895) >> 16 : value * 255 / ((1 << p->bits) - 1); /* as libpng rounds */
+    return p->bits == 16 ? (value * 255 + 32895) >> 16 : value * 255 / ((1 << p->bits) - 1); /* rounded as in libpng */
 }
 
 static void check(const bt_batch *batch, int64_t i, const picture *p)
@@ -160,7 +160,7 @@ static picture kind_of(int k, int width, int height)
     return (picture){.width = width, .height = height, .bits = kinds[k].bits, .kind = kinds[k].kind};
 }
 
-/* Each kind alone, in colour or grey as it is; plain, transparent, interlaced; of odd sizes. */
+/* Each kind separately, in colour or grey as stored; plain, transparent, interlaced; with odd sizes. */
 START_TEST(every_kind)
 {
     make_folder("set");
@@ -180,7 +180,7 @@ START_TEST(every_kind)
 }
 END_TEST
 
-/* What is not taken of them is told once. */
+/* There is one warning for properties that are ignored. */
 START_TEST(what_is_lost_is_told)
 {
     make_folder("set");
@@ -210,8 +210,8 @@ START_TEST(what_is_lost_is_told)
 }
 END_TEST
 
-/* For a plan, only the first image is read: a later one may be broken. How many there are, of which classes, and what
- * they would take is known; a set that is opened after it has all of them. */
+/* For a plan, only the first image is read, so a later one may be broken. The number of images, their classes, and the
+ * memory for them are known; a set opened afterwards has all of them. */
 START_TEST(the_first_stands_for_all)
 {
     make_folder("set");
@@ -240,10 +240,10 @@ START_TEST(the_first_stands_for_all)
 }
 END_TEST
 
-/* What is grey fits into a set in colour; the order is that of the names, not of the folder. */
+/* A grey image can be in a set in colour; the order is by name, not the order of the folder. */
 START_TEST(a_set_in_colour)
 {
-    static const char *const classes[] = {"Z", "a", "b10", "b2"}; /* as sorted by their bytes */
+    static const char *const classes[] = {"Z", "a", "b10", "b2"}; /* sorted by bytes */
     picture written[BT_COUNT_OF(kinds)];
     char name[64];
     make_folder("set");
@@ -268,7 +268,8 @@ START_TEST(a_set_in_colour)
         check(batch, k, &written[k]);
         ck_assert_int_eq(i32_of(batch, "label")[k], k / 4);
     }
-    /* The test is numbered as the training images are, although it lacks a class; or has one too many. */
+    /* The test split uses the class numbers of the training images, although it lacks a class; a class too many is an
+     * error. */
     make_folder("set/test/b2");
     make_folder("set/test/a");
     write_png("set/test/b2/0.png", kind_of(5, 5, 4));
@@ -340,7 +341,7 @@ START_TEST(pgm_and_ppm)
 }
 END_TEST
 
-/* Each byte of a file changed, and each third length of it: whatever comes of it, nothing is lost and what fails has a
+/* Each byte of a file changed, and every third length: whatever the result, nothing leaks, and a failure has a
  * message. */
 START_TEST(broken_png)
 {
@@ -368,7 +369,7 @@ START_TEST(broken_png)
             bt_error_clear();
             bt_dataset_free(data);
         }
-        /* Chunks that are not looked at, and the end's own, may be broken. */
+        /* Ignored chunks, and the checksum of the end, may be broken. */
         ck_assert_int_gt(refused, length + length / 3 - 100);
     }
     write_text("set/train/a/x.png", "GIF89a, and so on");
@@ -377,7 +378,7 @@ START_TEST(broken_png)
     picture huge = kind_of(5, 60000, 60000);
     huge.width = huge.height = 8;
     make_png(&huge);
-    file[18] = file[22] = 255; /* 65,288 pixels each way */
+    file[18] = file[22] = 255; /* 65,288 pixels in each direction */
     uint32_t check_sum = (uint32_t)crc32(crc32(0, NULL, 0), file + 12, 17);
     for (int i = 0; i < 4; i++)
         file[29 + i] = (unsigned char)(check_sum >> (24 - 8 * i));
@@ -418,7 +419,7 @@ START_TEST(faults)
     expect_failure(BT_ERROR_FILE, "set/train: there is no split \"test\" beside it", "set/test");
     ck_assert_ptr_null(bt_read_images(path_of("gone"), path_of("gone"), NULL, false));
     expect_failure(BT_ERROR_FILE, "gone", "cannot be read: No such file");
-    /* Read once, unless a file has changed. */
+    /* Read only once, unless a file has changed. */
     bt_dataset *a = bt_dataset_open(path_of("set"), "train"), *b = bt_dataset_open(path_of("set/"), "train");
     ck_assert_msg(a && b, "%s", bt_error());
     ck_assert_ptr_eq(bt_dataset_column(a, "image")->store, bt_dataset_column(b, "image")->store);

@@ -1,5 +1,5 @@
-/* JPEG files, decoded as Pillow does; images resized and cut as torchvision does, byte for byte; what is by rule: inks,
- * 16 bits, classes by name. */
+/* JPEG files, decoded as Pillow does; images resized and cropped as torchvision does, byte for byte; fixed rules for
+ * inks, 16 bits, and class names. */
 #include "data/dataset.h"
 #include "data/read.h"
 #include "files.h"
@@ -27,7 +27,7 @@ static bt_dataset *open_set(const bt_image_options *options)
     return bt_dataset_images(path, "train", options);
 }
 
-/* To within a level: versions of libjpeg may differ by it. */
+/* Within one level: versions of libjpeg may differ by that. */
 static void check_pixels(const bt_batch *batch, int64_t i, const unsigned char *due, size_t count, double off)
 {
     const double *image = f64_of(batch, "image") + i * (int64_t)count;
@@ -56,7 +56,7 @@ START_TEST(decoded)
     write_text("set/train/dog/0.pgm", "");
     for (int k = 0; k < BT_COUNT_OF(files); k++) {
         write_bytes("set/train/cat/0.JPEG", files[k].file, files[k].size);
-        write_bytes("set/train/dog/0.pgm", files[k].file, files[k].size); /* what it is, its bytes say */
+        write_bytes("set/train/dog/0.pgm", files[k].file, files[k].size); /* the format is recognised by its bytes */
         const bt_batch *batch = whole(open_set(NULL));
         const bt_array image = field_of(batch, "image")->array;
         ck_assert_int_eq(image.dims[1], files[k].height);
@@ -82,7 +82,7 @@ START_TEST(broken)
                           files[k].size);
             expect_failure(BT_ERROR_DATA, "cat/0.jpg", "not a complete JPEG image");
         }
-        for (size_t at = 2; at < files[k].size; at += 7) { /* taken, or refused by a message */
+        for (size_t at = 2; at < files[k].size; at += 7) { /* accepted, or refused with a message */
             memcpy(bytes, files[k].file, files[k].size);
             bytes[at] ^= 0x41;
             write_bytes("set/train/cat/0.jpg", bytes, files[k].size);
@@ -95,7 +95,7 @@ START_TEST(broken)
     unsigned char large[sizeof jpeg_grey];
     memcpy(large, jpeg_grey, sizeof large);
     for (size_t i = 0; i + 8 < sizeof large; i++)
-        if (large[i] == 0xff && large[i + 1] == 0xc0) /* the frame: its height and width */
+        if (large[i] == 0xff && large[i + 1] == 0xc0) /* the frame header: height and width */
             large[i + 5] = large[i + 7] = 0xf0;
     write_bytes("set/train/cat/0.jpg", large, sizeof large);
     ck_assert_ptr_null(open_set(NULL));
@@ -103,7 +103,7 @@ START_TEST(broken)
 }
 END_TEST
 
-/* As golden_jpeg.py makes them. */
+/* The noise of golden_jpeg.py. */
 static void write_noise(const char *name, int height, int width, int channels)
 {
     static char file[1 << 15];
@@ -147,9 +147,9 @@ START_TEST(sizes)
     const bt_batch *batch = whole(open_set(&(bt_image_options){.resize = 8, .colour = true}));
     const int64_t *dims = field_of(batch, "image")->array.dims;
     ck_assert(dims[0] == 2 && dims[1] == 8 && dims[2] == 8 && dims[3] == 3);
-    for (int i = 0; i < 64; i++) /* a grey one has three equal channels */
+    for (int i = 0; i < 64; i++) /* a grey image has three equal channels */
         ck_assert(f64_of(batch, "image")[3 * i] == f64_of(batch, "image")[3 * i + 2]);
-    batch = whole(open_set(&(bt_image_options){.crop = 10, .colour = true})); /* cut only: rows 1 to 10 of 12 */
+    batch = whole(open_set(&(bt_image_options){.crop = 10, .colour = true})); /* cropped only: rows 1 to 10 of 12 */
     ck_assert_double_eq(f64_of(batch, "image")[0], (double)((40 * 2654435761U >> 13) % 256) / 255);
     ck_assert_ptr_null(open_set(&(bt_image_options){.crop = 11, .colour = true}));
     expect_failure(BT_ERROR_DATA, "dog/0.ppm has 10 x 21 pixels", "at least the 11 x 11");
@@ -165,7 +165,7 @@ START_TEST(sizes)
 }
 END_TEST
 
-/* The folders are the classes' names; with wrong labels, too; of a table, the values are. */
+/* The folders give the names of classes, also with wrong labels; for a table, the values do. */
 START_TEST(classes)
 {
     make_set();

@@ -1,4 +1,4 @@
-/* libsvm files: what is read, and what is refused. */
+/* libsvm files: what is accepted, and what is refused. */
 #include "data/dataset.h"
 #include "files.h"
 
@@ -39,7 +39,7 @@ START_TEST(shapes_of_files)
     write_text("packed.libsvm.gz", texts[0]);
     check_dense(bt_dataset_open(path_of("packed.libsvm"), "train"), 3, 4, x, y);
     check_dense(bt_dataset_open(path_of("packed"), "train"), 3, 4, x, y);
-    write_text("noname", texts[0]); /* told by its colons */
+    write_text("noname", texts[0]); /* recognised by its colons */
     check_dense(bt_dataset_open(path_of("noname"), "train"), 3, 4, x, y);
 }
 END_TEST
@@ -55,7 +55,7 @@ START_TEST(exact_values_stay_small)
 }
 END_TEST
 
-/* A feature that only one of the splits has: both are as wide as the wider. */
+/* A feature that only one split has: both are as wide as the wider one. */
 START_TEST(splits_are_equally_wide)
 {
     write_text("s", "+1 2:1 5:1\n-1 1:1\n");
@@ -77,7 +77,7 @@ START_TEST(splits_are_equally_wide)
 }
 END_TEST
 
-/* Files that are not quite as libsvm writes them, where that is asked for. */
+/* Variants of libsvm's format, on request. */
 START_TEST(other_forms)
 {
     write_text("z.libsvm", "+1 0:5 2:6\n-1 1:7\n");
@@ -164,7 +164,7 @@ START_TEST(too_large_as_a_dense_table)
 }
 END_TEST
 
-/* Each row as long as the longest, both splits as wide; twice opened, the values are held once. */
+/* Each row is as long as the longest, both splits equally wide; opened twice, the values are stored once. */
 START_TEST(sparse_rows)
 {
     static const double value[] = {0.5, 1, 0, 0, -2, 0.3};
@@ -176,7 +176,7 @@ START_TEST(sparse_rows)
     again = bt_dataset_open(path_of("s.libsvm:sparse"), "train");
     ck_assert_ptr_eq(bt_dataset_column(data, "x.value")->store, bt_dataset_column(again, "x.value")->store);
     bt_dataset_free(again);
-    again = bt_dataset_open(path_of("s.libsvm"), "train"); /* dense: a set of its own */
+    again = bt_dataset_open(path_of("s.libsvm"), "train"); /* dense: a separate set */
     ck_assert_int_eq(bt_dataset_field_dim(again, "x", 1), 9);
     bt_dataset_free(again);
     ck_assert_int_eq(bt_dataset_field_dim(data, "x", 0), 3);

@@ -6,7 +6,7 @@
 #include <string.h>
 #include <time.h>
 
-/* A set of images [h, w] whose pixels tell the example, wide enough to be gathered on a thread. */
+/* A set of images [h, w] whose pixels identify the example, wide enough to be gathered on a thread. */
 static bt_dataset *wide(int64_t count, int64_t numbers)
 {
     float *x = malloc((size_t)(count * numbers) * sizeof *x);
@@ -38,7 +38,7 @@ static const bt_batch *draw(bt_loader *loader)
     return batch;
 }
 
-/* The places of one epoch, in the order drawn; x must be of that example. */
+/* The indices of one epoch, in the order drawn; x must belong to that example. */
 static void draw_epoch(bt_loader *loader, int32_t *places, int64_t count)
 {
     int64_t at = 0;
@@ -96,7 +96,7 @@ START_TEST(epochs)
     draw_epoch(loader, again, N);
     ck_assert_mem_ne(again, places[0], sizeof again);
     bt_loader_free(loader);
-    /* The order belongs to the seed and the epoch, not to the batch size. */
+    /* The order depends on the seed and the epoch, not on the batch size. */
     loader = open_loader(wide(N, 2), 7, 5, false);
     draw_epoch(loader, again, N);
     ck_assert_mem_eq(again, places[0], sizeof again);
@@ -124,7 +124,7 @@ START_TEST(short_batches_and_shapes)
         ck_assert_ptr_eq(bt_var_data(field_of(batch, "x")->var), field_of(batch, "x")->array.data);
     }
     bt_loader_free(loader);
-    /* Batches that come out even; and one that the set is too small for. */
+    /* Batches that divide the set evenly; and one larger than the set. */
     loader = open_loader(wide(20, 2), 10, 1, false);
     ck_assert_int_eq(bt_loader_shapes(loader, shapes), 1);
     ck_assert_int_eq(bt_loader_per_epoch(loader), 2);
@@ -159,7 +159,7 @@ START_TEST(dropping_the_last)
         }
     }
     for (int i = 0; i < 25; i++)
-        ck_assert(ever[i]); /* not always the same are dropped */
+        ck_assert(ever[i]); /* not always the same ones are dropped */
     bt_loader_free(loader);
     options.batch_size = 26;
     ck_assert_ptr_null(bt_loader_open(wide(25, 2), &options));
@@ -183,7 +183,7 @@ START_TEST(without_shuffling)
 }
 END_TEST
 
-/* Both loaders give the same batch. */
+/* Checks that both loaders give the same batch. */
 static void same_batch(const bt_batch *a, const bt_batch *b)
 {
     ck_assert(bt_batch_fits(a, b));
@@ -220,13 +220,13 @@ START_TEST(seeking)
     expect_failure(BT_ERROR_ARGUMENT, "position -1");
     ck_assert_int_eq(bt_loader_seek(loader, INT64_MAX), BT_ERROR_ARGUMENT);
     expect_failure(BT_ERROR_ARGUMENT, "9223372036854775807");
-    ck_assert_int_eq(bt_loader_seek(loader, 1000000000), BT_OK); /* far is as near as near */
+    ck_assert_int_eq(bt_loader_seek(loader, 1000000000), BT_OK); /* distant positions cost no more than near ones */
     ck_assert_int_eq(draw(loader)->number, 1000000000);
     bt_loader_free(loader);
 }
 END_TEST
 
-/* As far as examples can be counted; 53 rows in 7 batches of 8, the last of 5, or in 6. */
+/* Seeking as far as examples can be counted; 53 rows in 7 batches of 8, the last of 5, or in 6. */
 START_TEST(seeking_far)
 {
     static const int64_t targets[] = {INT64_C(1073741825), (INT64_C(1) << 31) + 1, INT64_C(1) << 40,
@@ -275,7 +275,7 @@ START_TEST(prefetching_changes_nothing)
 {
     bt_loader *a = open_loader(wide(70, 4096), 16, 3, false), *b = open_loader(wide(70, 4096), 16, 3, true);
     ck_assert_uint_eq(bt_loader_bytes(b), 2 * bt_loader_bytes(a));
-    ck_assert_uint_eq(bt_loader_bytes(a), 16 * 4096 * 4 + 64); /* x, and index up to the next cache line */
+    ck_assert_uint_eq(bt_loader_bytes(a), 16 * 4096 * 4 + 64); /* x, and index padded to the next cache line */
     for (int i = 0; i < 40; i++) {
         same_batch(draw(a), draw(b));
         ck_assert_int_eq(bt_loader_position(a), bt_loader_position(b));
@@ -284,7 +284,7 @@ START_TEST(prefetching_changes_nothing)
     ck_assert(bt_loader_wait_seconds(b) >= 0);
     bt_loader_free(a);
     bt_loader_free(b);
-    for (int i = 0; i < 50; i++) { /* freed at whatever the thread is doing */
+    for (int i = 0; i < 50; i++) { /* freed at any moment of the thread's work */
         b = open_loader(wide(70, 4096), 16, 3, true);
         for (int k = 0; k < i % 4; k++)
             draw(b);
@@ -297,8 +297,8 @@ START_TEST(prefetching_changes_nothing)
 }
 END_TEST
 
-/* Batches lie in memory that is lent, and nothing is written there once it is taken back; without any, in memory of the
- * loader's own. */
+/* Batches are stored in lent memory, and nothing is written there once it is taken back; without any, in the loader's
+ * own memory. */
 static void lend(bool prefetch)
 {
     bt_loader *a = open_loader(wide(70, 4096), 16, 3, false);
@@ -379,7 +379,7 @@ START_TEST(drawn_batches_stay)
             for (int64_t i = 0; i < 30; i++) {
                 kept[i % keep] = draw(loader);
                 if (i % 3 == 0) {
-                    struct timespec moment = {0, 300000}; /* the thread may overwrite what it should not */
+                    struct timespec moment = {0, 300000}; /* gives the thread time to overwrite what it must not */
                     nanosleep(&moment, NULL);
                 }
                 for (int64_t k = i - keep + 1 > 0 ? i - keep + 1 : 0; k <= i; k++) {
@@ -398,7 +398,7 @@ START_TEST(all_examples_are_gathered_once)
     bt_loader_options options = bt_loader_defaults();
     options.keep = 3;
     bt_loader *loader = bt_loader_open(wide(100, 1000), &options);
-    ck_assert_uint_eq(bt_loader_bytes(loader), 100 * 1000 * 4 + 448); /* one buffer, however many are kept */
+    ck_assert_uint_eq(bt_loader_bytes(loader), 100 * 1000 * 4 + 448); /* a single buffer, however much is prefetched */
     ck_assert_int_eq(bt_loader_per_epoch(loader), 1);
     const bt_batch *first = draw(loader), *second = draw(loader), *third = draw(loader);
     ck_assert_int_eq(first->number, 0);
@@ -408,13 +408,13 @@ START_TEST(all_examples_are_gathered_once)
     ck_assert_ptr_eq(x, field_of(third, "x")->array.data);
     for (int i = 0; i < 100; i++)
         ck_assert_int_eq(i32_of(first, "index")[i], i);
-    x[0] = -1; /* would be mended if it were gathered again */
+    x[0] = -1; /* gathering again would restore it */
     ck_assert_float_eq(((float *)field_of(draw(loader), "x")->array.data)[0], -1);
     ck_assert_int_eq(bt_loader_epoch(loader), 4);
     ck_assert_int_eq(bt_loader_seek(loader, 17), BT_OK);
     ck_assert_int_eq(draw(loader)->number, 17);
     bt_loader_free(loader);
-    loader = open_loader(wide(100, 1000), 100, 1, true); /* the same if the number says so */
+    loader = open_loader(wide(100, 1000), 100, 1, true); /* the same if the batch size is that number */
     ck_assert_uint_eq(bt_loader_bytes(loader), 100 * 1000 * 4 + 448);
     bt_loader_free(loader);
 }
@@ -447,7 +447,7 @@ START_TEST(precisions)
 }
 END_TEST
 
-/* Pixels become x/255, rounded once; every byte, in rows of every length up to beyond the vectors' blocks. */
+/* Pixels become x/255, rounded once; every byte value, in rows of every length up to more than the vector blocks. */
 START_TEST(pixels)
 {
     for (uint32_t width = 1; width < 80; width += 3) {
@@ -491,7 +491,7 @@ START_TEST(joined_sets_have_their_own_epochs)
         for (int64_t e = 0; e < m; e++)
             ck_assert(is_permutation(first + e * n, n));
         for (int64_t e = 0; e < b / m; e++)
-            ck_assert(is_permutation(second + e * m, m)); /* each epoch of the second covers it once, too */
+            ck_assert(is_permutation(second + e * m, m)); /* each epoch covers the second once, too */
         free(first);
         free(second);
         bt_loader_free(loader);
@@ -510,7 +510,7 @@ START_TEST(joined_sets_have_their_own_orders)
     }
     ck_assert_int_lt(same, 8);
     bt_loader_free(loader);
-    /* Seeking and prefetching hold for joined sets as well. */
+    /* Seeking and prefetching also work for joined sets. */
     bt_loader *a = open_loader(bt_dataset_join(wide(60, 900), "o", wide(17, 900)), 20, 4, true);
     bt_loader *b = open_loader(bt_dataset_join(wide(60, 900), "o", wide(17, 900)), 20, 4, false);
     for (int i = 0; i < 12; i++) {
@@ -586,7 +586,7 @@ START_TEST(faults)
 }
 END_TEST
 
-/* Nothing is left of all this but what was there before. */
+/* All memory is freed again. */
 START_TEST(memory_is_given_back)
 {
     size_t before = bt_live_bytes();

@@ -1,4 +1,4 @@
-/* Data sets by name or path: where they are looked for, splits, what comes with the library, Fashion-MNIST. */
+/* Data sets by name or path: the search path, splits, the sets that come with the library, Fashion-MNIST. */
 #include "data/dataset.h"
 #include "files.h"
 
@@ -18,7 +18,7 @@ static int64_t count_of(const char *name, const char *split)
     return count;
 }
 
-/* A table of so many rows. */
+/* A table with this many rows. */
 static void write_rows(const char *name, int rows)
 {
     char text[1000] = "a,b\n";
@@ -43,16 +43,16 @@ START_TEST(places)
     write_rows("own/t.csv.gz", 2);
     write_rows("own/sub/u.csv", 3);
     setenv("BETTY_DATA", path_of("own"), 1);
-    ck_assert_int_eq(count_of("t", "train"), 2); /* $BETTY_DATA comes before ./data */
+    ck_assert_int_eq(count_of("t", "train"), 2); /* $BETTY_DATA has priority over ./data */
     ck_assert_int_eq(count_of("sub/u", "train"), 3);
     write_rows("work/t.csv", 4);
-    ck_assert_int_eq(count_of("t", "train"), 2);     /* a name is looked for in the folders first */
-    ck_assert_int_eq(count_of("t.csv", "train"), 4); /* and a path is a path */
+    ck_assert_int_eq(count_of("t", "train"), 2);     /* a name is first looked up in the folders */
+    ck_assert_int_eq(count_of("t.csv", "train"), 4); /* but a path is used as it is */
     ck_assert_int_eq(count_of("t.csv:a", "train"), 4);
     unsetenv("BETTY_DATA");
     char folder[512];
     snprintf(folder, sizeof folder, "%s", path_of("own"));
-    ck_assert_ptr_null(bt_data_beside(folder)); /* the INI file's folder, likewise */
+    ck_assert_ptr_null(bt_data_beside(folder)); /* the same for the INI file's folder */
     ck_assert_int_eq(count_of("sub/u.csv", "train"), 3);
     ck_assert_int_eq(count_of("t.csv", "train"), 4); /* after the working folder */
     ck_assert_str_eq(bt_data_beside(NULL), folder);
@@ -79,10 +79,10 @@ START_TEST(folders)
     ck_assert_ptr_null(bt_dataset_open(path_of("c"), "train")); /* an empty folder */
     expect_failure(BT_ERROR_FILE, "the folder holds no data set", "train-images-idx3-ubyte.gz");
     ck_assert_int_eq(chdir(path_of("")), 0);
-    ck_assert_ptr_null(bt_dataset_open("c", "train")); /* by a name beside which one stands */
+    ck_assert_ptr_null(bt_dataset_open("c", "train")); /* by a name next to which one exists */
     expect_failure(BT_ERROR_FILE, "the folder holds no data set", "train/CLASS/FILE");
     ck_assert_int_eq(chdir("/"), 0);
-    setenv("BETTY_DATA", path_of(""), 1); /* and what is found there is told as by its path */
+    setenv("BETTY_DATA", path_of(""), 1); /* and a file found there is described as if by its path */
     ck_assert_ptr_null(bt_dataset_open("c", "train"));
     expect_failure(BT_ERROR_FILE, "/c\": the folder holds no data set", "train/CLASS/FILE");
     unsetenv("BETTY_DATA");
@@ -134,7 +134,7 @@ START_TEST(faults)
     ck_assert_ptr_null(bt_dataset_open(path_of("what"), "train"));
     expect_failure(BT_ERROR_DATA, "what", "unknown format; expected IDX, CSV, libsvm or CIFAR");
     write_rows("secret.csv", 1);
-    if (geteuid() != 0) { /* nothing is secret from root */
+    if (geteuid() != 0) { /* root can read everything */
         ck_assert_int_eq(chmod(path_of("secret.csv"), 0), 0);
         ck_assert_ptr_null(bt_dataset_open(path_of("secret.csv"), "train"));
         expect_failure(BT_ERROR_FILE, "secret.csv", "Permission denied");
@@ -163,13 +163,13 @@ START_TEST(one_file_is_read_once)
     bt_dataset *c = bt_dataset_open(path_of("t.csv:a"), "train");
     ck_assert_ptr_nonnull(memory_of(a, "x"));
     ck_assert_ptr_eq(memory_of(a, "x"), memory_of(b, "x"));
-    ck_assert_ptr_ne(memory_of(a, "x"), memory_of(c, "x")); /* other columns */
+    ck_assert_ptr_ne(memory_of(a, "x"), memory_of(c, "x")); /* different columns */
     bt_dataset_free(a);
     a = bt_dataset_open(path_of("t.csv"), "train");
     ck_assert_ptr_eq(memory_of(a, "x"), memory_of(b, "x"));
-    a = bt_dataset_label_noise(a, 1, 1); /* all are of class 2 */
+    a = bt_dataset_label_noise(a, 1, 1); /* all have class 2 */
     expect_failure(BT_ERROR_DATA, "class 2");
-    write_rows("t.csv", 4); /* a changed file is another one */
+    write_rows("t.csv", 4); /* a changed file is a different one */
     a = bt_dataset_open(path_of("t.csv"), "train");
     ck_assert_int_eq(bt_dataset_count(a), 4);
     ck_assert_int_eq(bt_dataset_count(b), 3);
@@ -179,7 +179,7 @@ START_TEST(one_file_is_read_once)
 }
 END_TEST
 
-/* The folder data of the sources, where it is known. */
+/* The folder data of the sources, if it is known. */
 static bool shipped(void)
 {
     const char *sources = getenv("BT_SOURCE_DIR");
@@ -190,7 +190,7 @@ static bool shipped(void)
     return setenv("BETTY_DATA", folder, 1) == 0;
 }
 
-/* Counted in the files with awk. */
+/* Counts made with awk. */
 START_TEST(comes_with_the_library)
 {
     if (!shipped())
@@ -245,7 +245,7 @@ START_TEST(small_tables_come_with_the_library)
 }
 END_TEST
 
-/* Counted in the files with Python. */
+/* Counts made with Python. */
 START_TEST(omniglot_comes_with_the_library)
 {
     if (!shipped())

@@ -1,4 +1,4 @@
-/* Loaders of ranks: each reads the rows of its rank, which are those of the one loader of the whole, and no others. */
+/* Loaders of ranks: each reads exactly the rows of its rank, as a single loader of the whole batch would give them. */
 #include "files.h"
 
 #include "ops/ops.h"
@@ -8,7 +8,7 @@
 
 enum { SIDE = 5, UNTOUCHED = 0xa5 };
 
-/* Images of noise, with labels; mixed, moved and flipped by chance. */
+/* Images of noise, with labels; randomly mixed, shifted and flipped. */
 static bt_dataset *images(int64_t count)
 {
     float *x = malloc((size_t)(count * SIDE * SIDE) * sizeof *x);
@@ -41,7 +41,7 @@ static bt_loader *open_rank(bt_dataset *data, int64_t batch_size, int rank, int 
     return loader;
 }
 
-/* The bytes of a field that the rank has are those of the whole batch; of the others none was written. */
+/* The rank's bytes of a field are those of the whole batch; no others were written. */
 static void expect_rows(const bt_batch *whole, const bt_batch *own, int rank, int ranks)
 {
     for (int f = 0; f < whole->field_count; f++) {
@@ -87,7 +87,7 @@ static void same_rows(bt_dataset *make(void), int64_t batch_size, int ranks, int
     bt_loader_free(whole);
 }
 
-/* 10 examples in batches of 4 are two of 4 and one of 2, fewer than the ranks. */
+/* 10 examples in batches of 4: two of 4 and one of 2, which is less than the number of ranks. */
 START_TEST(the_rows_of_the_whole)
 {
     for (int ranks = 2; ranks <= 5; ranks++) {
@@ -99,7 +99,7 @@ START_TEST(the_rows_of_the_whole)
 }
 END_TEST
 
-/* Three epochs of 10 examples on 3 ranks: each epoch has every example once, on one rank, and an order of its own. */
+/* Three epochs of 10 examples on 3 ranks: each epoch has every example once, on one rank, in its own order. */
 START_TEST(the_union_is_the_epoch)
 {
     enum { N = 10, RANKS = 3, EPOCHS = 3 };

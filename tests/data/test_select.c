@@ -1,4 +1,4 @@
-/* Sets made of sets: parts, classes, long tails, wrong labels. */
+/* Sets derived from sets: subsets, classes, long tails, wrong labels. */
 #include "files.h"
 
 #include "support/suite.h"
@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Which numbers of numbered() a set has, as marks; each at most once, in increasing order. */
+/* The numbers of numbered() that a set has, as marks; each at most once, in increasing order. */
 static int64_t marks_of(bt_dataset *data, uint8_t *marks, int64_t room)
 {
     const bt_batch *batch = whole(data);
@@ -88,7 +88,7 @@ START_TEST(per_class_complements)
     }
     for (int k = 0; k < 10; k++)
         ck_assert_int_eq(of_class[k], 3);
-    /* Chosen at random, and each class in its own way: not the same three of each. */
+    /* Chosen at random, independently for each class: not the same three of each. */
     int64_t rows[11] = {0}, most = 0;
     for (int i = 0; i < 103; i++)
         rows[i / 10] += a[i];
@@ -130,19 +130,19 @@ static void count_classes(bt_dataset *data, int64_t *counts, int classes)
 
 START_TEST(long_tail_counts)
 {
-    /* 6000 * 100^(-c/9), cut off: by hand, with a pocket calculator. */
+    /* 6000 * 100^(-c/9), truncated: with a pocket calculator. */
     const int64_t expected[10] = {6000, 3596, 2156, 1292, 774, 464, 278, 166, 100, 60};
     int64_t counts[10];
     count_classes(bt_dataset_long_tail(numbered(60000, 10), 100, 1), counts, 10);
     for (int k = 0; k < 10; k++)
         ck_assert_int_eq(counts[k], expected[k]);
-    /* Powers of two come out whole: none may be lost to rounding. */
+    /* Powers of two must be exact: none may be lost to rounding. */
     count_classes(bt_dataset_long_tail(numbered(256 * 5, 5), 16, 1), counts, 5);
     for (int k = 0; k < 5; k++)
         ck_assert_int_eq(counts[k], 256 >> k);
     count_classes(bt_dataset_long_tail(numbered(20, 2), 1000, 1), counts, 2);
     ck_assert_int_eq(counts[0], 10);
-    ck_assert_int_eq(counts[1], 1); /* never none */
+    ck_assert_int_eq(counts[1], 1); /* at least one */
     count_classes(bt_dataset_long_tail(numbered(20, 1), 7, 1), counts, 1);
     ck_assert_int_eq(counts[0], 20);
     count_classes(bt_dataset_long_tail(numbered(21, 2), 1, 1), counts, 2);
@@ -153,7 +153,7 @@ END_TEST
 
 START_TEST(long_tail_of_uneven_classes)
 {
-    /* Classes of 10, 11, 10: the largest counts, and no class has more than it had. */
+    /* Classes of 10, 11, 10: counts start from the largest, and no class gets more than it had. */
     int32_t label[31];
     for (int i = 0; i < 31; i++)
         label[i] = i == 30 ? 1 : i % 3;
@@ -183,7 +183,7 @@ START_TEST(long_tail_seed)
 }
 END_TEST
 
-/* How many labels of a set made by numbered(count, classes) are wrong; counts what they became. */
+/* The number of wrong labels in a set made by numbered(count, classes); also counts their new values. */
 static int64_t wrong_labels(const bt_batch *batch, int classes, int64_t *became)
 {
     int64_t wrong = 0;
@@ -206,7 +206,7 @@ START_TEST(label_noise_share_is_exact)
         ck_assert_int_eq(bt_batch_count(batch), 1000);
         ck_assert_int_eq(wrong_labels(batch, 10, NULL), expected[i]);
     }
-    /* 2.5 is rounded, 5 * 0.5: half away from zero. */
+    /* 2.5 = 5 * 0.5 is rounded half away from zero. */
     ck_assert_int_eq(wrong_labels(whole(bt_dataset_label_noise(numbered(5, 2), 0.5, 3)), 2, NULL), 3);
 }
 END_TEST
@@ -231,7 +231,7 @@ START_TEST(label_noise_seed_and_views)
     const int32_t *c = i32_of(whole(bt_dataset_label_noise(numbered(300, 10), 0.4, 2)), "label");
     ck_assert_mem_eq(a, b, 300 * sizeof *a);
     ck_assert(memcmp(a, c, 300 * sizeof *a) != 0);
-    /* Of a view, then a view of that: x and label must stay together. */
+    /* For a view, and a view of that: x and label must stay together. */
     bt_dataset *data = bt_dataset_label_noise(bt_dataset_per_class(numbered(300, 10), 5, BT_REST, 1), 0.4, 1);
     ck_assert_int_eq(wrong_labels(whole(data), 10, NULL), 100); /* of 250 */
     data = bt_dataset_label_noise(bt_dataset_per_class(numbered(300, 10), 5, BT_REST, 1), 0.4, 1);
@@ -245,7 +245,7 @@ END_TEST
 
 START_TEST(label_noise_takes_labels_as_they_are)
 {
-    /* Targets -1 and +1 of a table; and labels from 1, where there is no class 0. */
+    /* Targets -1 and +1 of a table; and labels from 1, without a class 0. */
     float y[40];
     int64_t label[60];
     for (int i = 0; i < 40; i++)
@@ -323,7 +323,7 @@ START_TEST(nothing_is_survived)
     /* The first failure explains those that follow from it. */
     ck_assert_ptr_null(bt_dataset_label_noise(bt_dataset_long_tail(numbered(9, 3), NAN, 1), 0.5, 1));
     expect_failure(BT_ERROR_ARGUMENT, "bt_dataset_long_tail: found factor nan");
-    /* A set that a field could not be added to stays unusable. */
+    /* A set that a field could not be added to remains unusable. */
     bt_dataset *data = bt_dataset_new(3);
     float x[2] = {0};
     ck_assert_int_eq(bt_dataset_add(data, "x", BT_ARRAY(x, 2)), BT_ERROR_SHAPE);

@@ -1,4 +1,4 @@
-/* Data files byte by byte, by lines and in pieces, plain and packed; and what cannot be read at all. */
+/* Data files read by bytes, by lines and in chunks, plain and compressed; and files that cannot be read at all. */
 #include "files.h"
 
 #include "data/read.h"
@@ -12,11 +12,11 @@ static void write_numbers(bool packed)
 {
     static char bytes[SIZE];
     for (int i = 0; i < SIZE; i++)
-        bytes[i] = (char)(i % 251 == 10 ? 11 : i % 251); /* no line ends */
+        bytes[i] = (char)(i % 251 == 10 ? 11 : i % 251); /* without line ends */
     write_bytes(packed ? "numbers.gz" : "numbers", bytes, SIZE);
 }
 
-/* Bytes and pieces in turn come as the file has them. */
+/* Bytes and chunks, in turn, match the file. */
 START_TEST(bytes_and_pieces)
 {
     static unsigned char piece[SIZE];
@@ -66,7 +66,7 @@ static void expect_closed(const char *name, const char *why)
 START_TEST(what_cannot_be_read)
 {
     ck_assert_int_eq(mkfifo(path_of("pipe"), 0600), 0);
-    expect_closed("pipe", "cannot be read: it is not a regular file"); /* opening it would wait for ever */
+    expect_closed("pipe", "cannot be read: it is not a regular file"); /* opening it would block for ever */
     expect_closed("missing", "cannot be read: No such file or directory");
     expect_closed("", "cannot be read: it is a folder");
     ck_assert_ptr_null(bt_read_csv(path_of("missing"), NULL));

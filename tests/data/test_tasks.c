@@ -1,4 +1,4 @@
-/* Few-shot tasks: what is in one, how it is drawn, where it comes again; images that are turned. */
+/* Few-shot tasks: their contents, how they are drawn, where the same task comes again; rotated images. */
 #include "files.h"
 
 #include "support/suite.h"
@@ -20,7 +20,7 @@ static bt_loader *open_loader(bt_dataset *data, int64_t batch_size, bool prefetc
     return loader;
 }
 
-/* Of a set made by numbered(EXAMPLES, CLASSES): example i is of class i mod CLASSES. */
+/* From a set made by numbered(EXAMPLES, CLASSES): example i is of class i mod CLASSES. */
 static bt_loader *open_tasks(int64_t ways, int64_t shots, int64_t queries, uint64_t seed)
 {
     bt_dataset *data = bt_dataset_tasks(numbered(EXAMPLES, CLASSES), ways, shots, queries, seed);
@@ -35,8 +35,8 @@ static const bt_batch *draw(bt_loader *loader)
     return batch;
 }
 
-/* The examples of one part of a task: x tells which they are, `index` too, and class k of the task is class
- * classes[k] of the set. Marks them. */
+/* The examples of one part of a task: x and `index` identify them, and class k of the task is class classes[k] of the
+ * set. Marks them. */
 static void check_part(const bt_batch *task, const char *part, int ways, int each, int *classes, uint8_t *marks)
 {
     char name[32];
@@ -94,7 +94,7 @@ START_TEST(a_task_is_what_it_should_be)
 }
 END_TEST
 
-/* Pearson's statistic of counts that should be alike. */
+/* Pearson's statistic for counts that should be equal. */
 static double chi_square(const int *counts, int count)
 {
     double total = 0, sum = 0;
@@ -131,7 +131,7 @@ START_TEST(every_draw_is_as_likely)
 }
 END_TEST
 
-/* A place that is used for the support is as often used for the query, and the two do not go together. */
+/* A place used in the support is used as often in the query, and the two are independent. */
 START_TEST(parts_are_dealt_independently)
 {
     enum { TASKS = 7000 };
@@ -166,7 +166,7 @@ START_TEST(a_task_depends_on_seed_and_number_alone)
     bt_loader *a = open_tasks(4, 1, 2, 3), *b = open_tasks(4, 1, 2, 3), *other = open_tasks(4, 1, 2, 4);
     int same = 0, alike = 0;
     static const int order[] = {17, 0, 18, 3, 3, 1000000, 17};
-    for (int i = 0; i < BT_COUNT_OF(order); i++) { /* wherever the loader stood before */
+    for (int i = 0; i < BT_COUNT_OF(order); i++) { /* wherever the loader was before */
         ck_assert_int_eq(bt_loader_seek(a, order[i]), BT_OK);
         ck_assert_int_eq(bt_loader_seek(b, order[i] > 2 ? order[i] - 2 : 0), BT_OK);
         const bt_batch *task = draw(a), *passed = draw(b);
@@ -189,7 +189,7 @@ START_TEST(a_task_depends_on_seed_and_number_alone)
 }
 END_TEST
 
-/* Wide enough that a thread gathers ahead. */
+/* Wide enough for prefetching on a thread. */
 static bt_dataset *wide_tasks(void)
 {
     enum { NUMBERS = 3000 };
@@ -254,7 +254,7 @@ END_TEST
 
 START_TEST(tasks_of_a_part)
 {
-    /* The last four of each class, whose places in the part are others than in the set. */
+    /* The last four of each class, whose positions in the part differ from those in the set. */
     uint8_t left[EXAMPLES] = {0};
     const bt_batch *rest = whole(bt_dataset_per_class(numbered(EXAMPLES, CLASSES), 3, BT_REST, 2));
     for (int64_t i = 0; i < bt_batch_count(rest); i++)
@@ -275,7 +275,7 @@ END_TEST
 START_TEST(joined_with_plain_sets)
 {
     const bt_batch *shapes[2];
-    /* Tasks first: the other set goes on and on, in epochs of its own. */
+    /* Tasks first: the other set continues in epochs of its own. */
     bt_dataset *data =
         bt_dataset_join(bt_dataset_tasks(numbered(EXAMPLES, CLASSES), 3, 1, 2, 1), "plain", numbered(10, 2));
     bt_loader *loader = open_loader(data, 4, false, 1), *alone = open_tasks(3, 1, 2, 1);
@@ -311,7 +311,7 @@ END_TEST
 
 START_TEST(labels_of_any_kind)
 {
-    /* Targets -1 and +1 of a table, and bytes: a task's labels are numbers from 0 all the same. */
+    /* Targets -1 and +1 of a table, and bytes: a task's labels are still numbers from 0. */
     float y[40];
     uint8_t label[600];
     for (int i = 0; i < 40; i++)
@@ -374,13 +374,13 @@ START_TEST(what_comes_too_late)
     ck_assert_int_eq(bt_dataset_add(data, "more", BT_ARRAY(x, EXAMPLES)), BT_ERROR_ARGUMENT);
     expect_failure(BT_ERROR_ARGUMENT, "\"more\" is added too late", "bt_dataset_tasks");
     bt_dataset_free(data);
-    /* Two tasks in a batch would need names of their own. */
+    /* Two tasks in one batch would need different names. */
     ck_assert_ptr_null(bt_loader_open(bt_dataset_join(tasks(), "query", numbered(9, 3)), NULL));
     expect_failure(BT_ERROR_ARGUMENT, "two fields called \"query.x\"");
 }
 END_TEST
 
-/* ---- turned images ---- */
+/* ---- rotated images ---- */
 
 START_TEST(rotations)
 {
@@ -428,7 +428,7 @@ START_TEST(rotations_of_a_view)
         const double *before = f64_of(plain, "image") + (ptrdiff_t)i * 4,
                      *now = f64_of(batch, "image") + (ptrdiff_t)i * 4;
         ck_assert_mem_eq(now, before, 4 * sizeof *now);
-        ck_assert_double_eq(now[20 * 4], before[1]); /* a quarter: what was at the top right is at the top left */
+        ck_assert_double_eq(now[20 * 4], before[1]); /* a quarter turn: top right becomes top left */
         ck_assert_int_eq(i32_of(batch, "label")[i + 60], i32_of(plain, "label")[i] + 12);
     }
 }

@@ -30,7 +30,7 @@ static bt_dataset *open_set(const char *split)
 
 START_TEST(words_and_weights)
 {
-    /* In texts: a 2, the 2, cat 1, cat2 1, dog 1, na\xc3\xafve 1; a tie goes by bytes. n is 4. */
+    /* Words in texts: a 2, the 2, cat 1, cat2 1, dog 1, na\xc3\xafve 1; ties are ordered by bytes. n is 4. */
     const double two = log(5 / 3.0) + 1, one = log(5 / 2.0) + 1;
     write_set();
     const bt_batch *batch = whole(open_set("train"));
@@ -55,7 +55,7 @@ START_TEST(votes_and_counts)
 {
     write_set();
     const bt_batch *batch = whole(open_set("train"));
-    ck_assert_int_eq(field_of(batch, "votes")->array.dims[1], 5); /* the fifth votes in another split */
+    ck_assert_int_eq(field_of(batch, "votes")->array.dims[1], 5); /* the fifth only votes in another split */
     ck_assert_int_eq(field_of(batch, "counts")->array.dims[1], 4);
     static const int32_t votes[4][5] = {
         {0, -1, 1, -1, -1}, {-1, 1, -1, -1, -1}, {-1, -1, -1, -1, -1}, {-1, -1, 0, -1, -1}};
@@ -67,7 +67,7 @@ START_TEST(votes_and_counts)
 }
 END_TEST
 
-/* Other splits have the words of the split to train with, and as many functions and classes. */
+/* Other splits use the words of the training split, and have as many functions and classes. */
 START_TEST(splits)
 {
     const double two = log(5 / 3.0) + 1, one = log(5 / 2.0) + 1;
@@ -173,7 +173,7 @@ START_TEST(refused)
         ck_assert_msg(bt_dataset_open(path_of("bad"), "train") == NULL, "case %d is taken", i);
         expect_failure(BT_ERROR_DATA, "bad.train.tsv", cases[i].piece);
     }
-    write_set(); /* whichever split is asked for: it tells the number of classes */
+    write_set(); /* for whichever split: it determines the number of classes */
     write_text("pets.test.tsv.gz", "0\n");
     ck_assert_ptr_null(bt_dataset_open(path_of("pets"), "train"));
     expect_failure(BT_ERROR_DATA, "pets.test.tsv.gz, line 1");
@@ -194,7 +194,7 @@ START_TEST(a_small_file_that_would_be_huge)
 }
 END_TEST
 
-/* Counted in the files with Python. */
+/* Counts made with Python. */
 START_TEST(semeval_comes_with_the_library)
 {
     const char *sources = getenv("BT_SOURCE_DIR");
@@ -205,7 +205,7 @@ START_TEST(semeval_comes_with_the_library)
     ck_assert_int_eq(setenv("BETTY_DATA", folder, 1), 0);
     static const struct {
         const char *split;
-        int rows, right; /* the majority is, ties going to the first */
+        int rows, right; /* correct majority votes, ties going to the first class */
     } splits[] = {{"train", 1749, 1487}, {"valid", 178, 146}, {"test", 600, 495}};
     for (int s = 0; s < 3; s++) {
         const bt_batch *batch = whole(bt_dataset_open("semeval", splits[s].split));

@@ -1,5 +1,5 @@
-/* Tokenisers: ids and texts as those of PyPI's `tokenizers` (tests/data/tokenizers/make.py), the vocabularies of texts,
- * what is refused. */
+/* Tokenisers: ids and texts as by PyPI's `tokenizers` (tests/data/tokenizers/make.py), the vocabularies of texts,
+ * errors. */
 #include "files.h"
 
 #include "support/suite.h"
@@ -90,7 +90,7 @@ START_TEST(as_tokenizers)
 }
 END_TEST
 
-/* The two files are of the same model as gpt2.json. */
+/* The two files describe the same model as gpt2.json. */
 START_TEST(two_files)
 {
     check_golden("gpt2", "vocab.json");
@@ -146,7 +146,7 @@ START_TEST(vocabulary_of_characters)
 }
 END_TEST
 
-/* Counted: the 3, cat 2, dog 2, "." 2, "," 1, sat 1, The 1, a 1. Of words as frequent the first by bytes. */
+/* Counts: the 3, cat 2, dog 2, "." 2, "," 1, sat 1, The 1, a 1. Equally frequent words are ordered by bytes. */
 START_TEST(vocabulary_of_words)
 {
     char text[64];
@@ -160,7 +160,7 @@ START_TEST(vocabulary_of_words)
     check_encoded(t, "the The cat.dog <unk>,", (const int32_t[]){1, 0, 3, 2, 4, 0, 5}, 7);
     ck_assert_int_eq(bt_tokenizer_decode(t, (const int32_t[]){1, 0, 3, 2}, 4, true, text, 64), 15);
     ck_assert_str_eq(text, "the <unk> cat .");
-    ck_assert_int_eq(bt_tokenizer_decode(t, (const int32_t[]){1, 0, 3, 2}, 4, false, text, 6), 9); /* cut */
+    ck_assert_int_eq(bt_tokenizer_decode(t, (const int32_t[]){1, 0, 3, 2}, 4, false, text, 6), 9); /* truncated */
     ck_assert_str_eq(text, "the c");
     bt_tokenizer_free(t);
     t = bt_tokenizer_words(from, 7, 100);
@@ -169,7 +169,7 @@ START_TEST(vocabulary_of_words)
 }
 END_TEST
 
-/* ---- what is refused ---- */
+/* ---- errors ---- */
 
 static void refuse(const char *json, const char *why, const char *more)
 {
@@ -262,7 +262,7 @@ START_TEST(refused_calls)
 }
 END_TEST
 
-/* A word without an unknown token, of a model that needs one. */
+/* A word without an unknown token, in a model that needs one. */
 START_TEST(no_unknown)
 {
     int32_t ids[4];
@@ -276,7 +276,7 @@ START_TEST(no_unknown)
 }
 END_TEST
 
-/* A packed file; a word of a million characters takes the time of a sort. */
+/* A compressed file; a word of a million characters takes no more time than a sort. */
 START_TEST(long_word)
 {
     enum { LONG = 1 << 20 };

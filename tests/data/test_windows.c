@@ -1,5 +1,4 @@
-/* Windows of text and texts as tokens: values from loops of their own over the tokens, what is held, what is refused.
- */
+/* Windows of text and texts as tokens: values compared with separate loops over the tokens, memory, errors. */
 #include "files.h"
 
 #include "data/dataset.h"
@@ -27,7 +26,7 @@ static bt_dataset *windows(const char *text, int64_t length, int64_t stride, dou
     return data;
 }
 
-/* The windows of each text in turn, by a loop over its characters. */
+/* Checks the windows of each text in turn, by a loop over its characters. */
 static void check_windows(bt_dataset *data, const char *const *texts, int64_t length, int64_t stride, double from,
                           double to)
 {
@@ -83,17 +82,17 @@ END_TEST
 START_TEST(one_file)
 {
     write_text("one.txt", "\xEF\xBB\xBF"
-                          "abcabc"); /* a byte order mark is no part of the text */
+                          "abcabc"); /* a byte order mark is not part of the text */
     const char *const one[] = {"abcabc", NULL};
     check_windows(windows("one.txt", 2, 1, 0, 1), one, 2, 1, 0, 1);
-    check_windows(windows("one", 2, 2, 0, 1), one, 2, 2, 0, 1); /* as NAME of NAME.txt */
+    check_windows(windows("one", 2, 2, 0, 1), one, 2, 2, 0, 1); /* as NAME for NAME.txt */
     ck_assert_int_eq(bt_text_sources(path_of("one")), 1);
     write_text("packed.txt.gz", "abcabc");
     check_windows(windows("packed", 5, 1, 0, 1), one, 5, 1, 0, 1);
 }
 END_TEST
 
-/* Tokens are held once: by sets of one text that overlap, and whatever the length of the windows. */
+/* Tokens are stored once: for overlapping sets of one text, with windows of any length. */
 START_TEST(held_once)
 {
     enum { SIZE = 10000, LENGTH = 100 };
@@ -117,7 +116,7 @@ START_TEST(held_once)
 }
 END_TEST
 
-/* Shuffled batches have each window once an epoch, with its own `next`, `source` and `index`. */
+/* Shuffled batches have each window once per epoch, with its own `next`, `source` and `index`. */
 START_TEST(batches)
 {
     write_sources();
@@ -128,7 +127,7 @@ START_TEST(batches)
         const int32_t *token = i32_of(batch, "token"), *next = i32_of(batch, "next"), *index = i32_of(batch, "index");
         for (int64_t i = 0; i < bt_batch_count(batch); i++, count++) {
             const int32_t from =
-                index[i] + 2; /* of the windows of the first source 7, of the second none, of the third 10 */
+                index[i] + 2; /* number of windows: 7 of the first source, none of the second, 10 of the third */
             const char *text = from < 7 ? texts[0] + from : texts[2] + from - 7;
             ck_assert_int_eq(i32_of(batch, "source")[i], from < 7 ? 0 : 2);
             for (int k = 0; k < 3; k++) {
@@ -150,7 +149,7 @@ static void visit(void *user, const char *prefix, const char *name, uint64_t has
         *(uint64_t *)user = hash;
 }
 
-/* The hash of a field is that of the same values in a set of another make. */
+/* The hash of a field equals that of the same values in another kind of set. */
 START_TEST(hashes)
 {
     write_sources();
@@ -201,7 +200,7 @@ START_TEST(texts_as_tokens)
 }
 END_TEST
 
-/* What the tokeniser puts around a text stays where it is cut; padding is its own token. */
+/* The tokens that the tokeniser adds around a text are kept when it is cut; padding is a token of its own. */
 START_TEST(around_texts)
 {
     write_texts();
@@ -243,7 +242,7 @@ START_TEST(tokenizers_by_key)
 }
 END_TEST
 
-/* The novels that come with the library; the most frequent words as Python counts them. */
+/* The novels that come with the library; the most frequent words as counted by Python. */
 START_TEST(novels)
 {
     const char *source = getenv("BT_SOURCE_DIR");
@@ -266,7 +265,7 @@ START_TEST(novels)
 }
 END_TEST
 
-/* ---- what is refused ---- */
+/* ---- errors ---- */
 
 START_TEST(refused)
 {

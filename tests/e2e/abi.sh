@@ -1,7 +1,7 @@
 #!/bin/bash
-# Programs that were linked to the library of abi/ run with this one: no function is gone, and no record of a public
-# header has changed. New functions are no change. An intended one: CONTRIBUTING.md, "The interface".
-#   tests/e2e/abi.sh --accept    writes abi/ anew
+# Programs linked against the library of abi/ run with this one: no function has disappeared, and no structure of a
+# public header has changed. New functions are allowed. For intended changes see CONTRIBUTING.md, "The interface".
+#   tests/e2e/abi.sh --accept    rewrites abi/
 set -eu
 stored=$BT_SOURCE_DIR/abi/libbetty.abi
 skip() { echo "skipped: $*"; exit 77; }
@@ -13,7 +13,7 @@ soname() { sed -n "s/.*soname='\([^']*\)'.*/\1/p" "$1" | head -n 1; }
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 
-# What others see: the functions that are exported, and the types of the public headers.
+# The visible interface: exported functions, and types of the public headers.
 abidw --headers-dir "$BT_SOURCE_DIR/libbetty/include" --drop-private-types --no-show-locs --no-comp-dir-path \
     --no-corpus-path --no-elf-needed --drop-undefined-syms --exported-interfaces-only --type-id-style hash "$library" |
     sed "s|path='$BT_SOURCE_DIR/|path='|; s|path='$BT_BUILD_DIR/|path='|" >"$work/libbetty.abi"
@@ -25,10 +25,10 @@ fi
 machine() { sed -n "s/.*architecture='\([^']*\)'.*/\1/p" "$1" | head -n 1; }
 [ "$(machine "$work/libbetty.abi")" = "$(machine "$stored")" ] || skip "abi/ is of $(machine "$stored")"
 
-# What the headers only name may change: others have pointers to it.
+# Types that the headers only name may change: users only have pointers to them.
 opaque=$(cat "$BT_SOURCE_DIR"/libbetty/include/betty/*.h | sed -n 's/^typedef struct \(bt_[a-z0-9_]*\) bt_.*;.*/\1/p' | paste -sd '|')
 printf '[suppress_type]\nname_regexp = ^(%s)$\n' "$opaque" >"$work/opaque"
-compare() { # STORED: what has changed since, in $work/changes and $status
+compare() { # STORED: the changes since, in $work/changes and $status
     status=0
     abidiff --no-added-syms --suppressions "$work/opaque" "$1" "$work/libbetty.abi" >"$work/changes" || status=$?
     [ $((status & 3)) = 0 ] || { cat "$work/changes"; exit 1; } # abidiff itself failed
@@ -52,7 +52,7 @@ fi
 added=$(abidiff "$stored" "$work/libbetty.abi" | sed -n 's/.*, \([0-9]*\) Added functions\{0,1\}.*/\1/p' | head -n 1)
 echo "$(soname "$stored"): no change, ${added:-0} functions added"
 
-# And this would be noticed: a function that is gone, a record that has grown; but not what is behind a pointer.
+# These changes must be detected: a removed function, a structure that has grown; but not a change behind a pointer.
 other() { # PATTERN REPLACEMENT
     sed "s/$1/$2/" "$work/libbetty.abi" >"$work/other.abi"
     ! cmp -s "$work/libbetty.abi" "$work/other.abi" || { echo "nothing to change: $1"; exit 1; }

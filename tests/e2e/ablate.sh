@@ -1,6 +1,6 @@
 #!/bin/bash
-# betty-run --ablate: the rows of examples/reweight.ini and of a ConvNet plan what --plan says of the same settings; what is
-# measured is what was planned; a stopped table keeps what it has.
+# betty-run --ablate: the rows of examples/reweight.ini and of a ConvNet have the plan that --plan prints for the same
+# settings; the measured bytes are the planned ones; an interrupted table keeps its rows.
 . "$(dirname "$0")/common.sh" || exit 1
 command -v python3 >/dev/null || { echo "skipped: there is no python3"; exit 77; }
 
@@ -9,13 +9,13 @@ ablate() { # FOLDER INI OPTIONS...
     shift 2
     "$BETTY_RUN" "$examples/$ini.ini" --threads 1 --ablate --output "$folder" "$@" >out 2>err || fail "$ini ($*) failed"
 }
-value() { # FOLDER PYTHON: of the rows by name, `rows`, in ablation.json
+value() { # FOLDER PYTHON: an expression on `rows` of ablation.json, by name
     python3 -c 'import json, sys
 rows = {row["row"]: row for row in json.load(open(sys.argv[1] + "/ablation.json"))["rows"]}
 total = lambda row, key="planned_bytes": sum(rows[row][key].values())
 print(eval(sys.argv[2]))' "$1" "$2" || fail "no such value: $2"
 }
-planned() { # INI SETTING...: bytes that --plan says
+planned() { # INI SETTING...: the bytes printed by --plan
     local ini=$1 setting settings=()
     shift
     for setting in "$@"; do settings+=(--set "$setting"); done
@@ -27,7 +27,7 @@ same() { # FOLDER INI ROW SETTING...
     shift 3
     [ "$(value "$folder" "total('$row')")" = "$(planned "$ini" "$@")" ] || fail "$ini: other bytes in the row $row"
 }
-picture() { # FOLDER: it is XML, and has each row's name and, in its bars, as many bytes as the rows, to a pixel
+picture() { # FOLDER: it is XML, with each row's name, and bars that match the rows' bytes, to a pixel
     python3 - "$1" <<'PYTHON' || fail "$1/ablation.svg is not right"
 import json, sys, xml.etree.ElementTree as xml
 svg = "{http://www.w3.org/2000/svg}"
@@ -46,7 +46,7 @@ sys.exit(str((missing, wrong)) if missing or wrong or len(sizes) != len(lengths)
 PYTHON
 }
 
-# what is planned, of all rows
+# the plans of all rows
 ablate plan reweight --plan
 same plan reweight 'as configured'
 same plan reweight 'classifier: gradient_accumulation = 4' classifier.gradient_accumulation=4 classifier.batch_size=25
@@ -65,13 +65,13 @@ same convnet maml_omniglot 'meta: optimizer = sgd' meta.optimizer=sgd
     fail "levels that work on one batch cannot be split: $(cat out)"
 [ ! -e runs ] || fail "--plan leaves a folder that nobody asked for"
 
-# batches of all examples are divided, too: 16,280 of the penalty, not the 16,281 of the model
+# batches of all examples are divided, too: 16,280 for the penalty, not the model's 16,281
 ablate whole logistic_hpo --plan
 same whole logistic_hpo 'penalty: gradient_accumulation = 4' penalty.gradient_accumulation=4 penalty.batch_size=4070
 [ "$(value whole "any('model: gradient_accumulation' in row for row in rows)")" = False ] || fail "an odd number was halved"
 [ "$(value whole "any('failed' in row for row in rows.values())")" = False ] || fail "rows have failed: $(cat out)"
 
-# measured, on one level; a table of the same rows on the terminal and in Markdown
+# measured, on one level; the same table on the terminal and in Markdown
 ablate measured reweight --level classifier --steps 3
 [ "$(value measured "all(row['planned_bytes'] == row['measured_bytes'] for row in rows.values())")" = True ] ||
     fail "other bytes than planned: $(cat out)"
@@ -87,12 +87,12 @@ done
 ablate json reweight --plan --level reweight --json
 python3 -c 'import json; assert json.load(open("out")) == json.load(open("json/ablation.json"))' || fail "other JSON is printed"
 
-# batches of get_batch are planned, too; where a callback's question makes the arena grow, the new one is measured
+# batches of get_batch are planned, too; if a callback's request makes the arena grow, the new one is measured
 ablate made game --steps 3
 ablate grown curriculum --level pace --steps 3
 
-# stopped in its second row: what the first brought is there
-rm -f err # which has such a line already
+# interrupted in its second row: the first one is kept
+rm -f err # it already has such a line
 "$BETTY_RUN" "$examples/reweight.ini" --threads 1 --ablate --steps 3 --output stopped >out 2>err &
 run=$!
 for _ in $(seq 300); do

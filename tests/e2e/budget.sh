@@ -1,6 +1,6 @@
 #!/bin/bash
-# A memory budget finds what `checkpointing = cost` finds: a run whose worst moment is the hypergradient's product, in
-# which room is made only by computing the forward pass again for each block.
+# A memory budget finds the plan of `checkpointing = cost`: in this run the peak is in the hypergradient's product, and
+# only recomputing the forward pass block by block reduces it.
 . "$(dirname "$0")/common.sh" || exit 1
 command -v python3 >/dev/null || { echo "skipped: there is no python3"; exit 77; }
 
@@ -13,6 +13,6 @@ planned() { # SETTING: bytes of the whole run
 
 cost=$(planned classifier.checkpointing=cost:70%)
 expect "$cost < 7e6"
-# Kernels of each instruction set need other bytes: of two searches one may end a per cent above the other.
+# The kernels of each instruction set need different bytes: one search may end a per cent above the other.
 budget=$((cost * 102 / 100))
 expect "$(planned "engine.memory_budget=$budget") <= $budget"

@@ -1,5 +1,5 @@
 #!/bin/bash
-# betty-run as a user meets it: reports, settings, the folder it leaves, an interrupt.
+# betty-run as a user sees it: reports, settings, its output folder, an interrupt.
 . "$(dirname "$0")/common.sh" || exit 1
 
 has() { # FILE TEXT...
@@ -13,14 +13,14 @@ has() { # FILE TEXT...
 cp "$BT_SOURCE_DIR"/problems/logistic_hpo.c .
 sed 's/^problems.*/problems = logistic_hpo.c/' "$BT_SOURCE_DIR"/examples/logistic_hpo.ini >hpo.ini
 
-# what needs no file
+# options that need no file
 "$BETTY_RUN" --version >out 2>err || fail "--version failed"
 grep -qE '^betty-run [0-9]+\.[0-9]+\.[0-9]+$' out || fail "--version says $(cat out)"
 "$BETTY_RUN" --help >out 2>err || fail "--help failed"
 has out '--print-config' 'train_iters' 'cg_iterations' 'weight_decay' 'Exit code'
 if "$BETTY_RUN" --help 2>err >/dev/full; then fail "a full disk goes unnoticed"; fi
 
-# reports do not train, and leave nothing
+# reports do not train, and leave no files
 "$BETTY_RUN" hpo.ini --print-config --set engine.train_iters=7 >full.ini 2>err || fail "--print-config failed"
 has full.ini 'train_iters = 7' '[dependencies]' 'cg_iterations = ' 'valid_step = ' 'momentum = '
 "$BETTY_RUN" full.ini --print-config >again.ini 2>err || fail "the printed configuration does not read back"
@@ -55,14 +55,14 @@ ls runs/hpo-1 runs/hpo-1/checkpoints | diff - <(printf '%s\n' runs/hpo-1: checkp
 [ ! -s out ] || fail "--quiet is not"
 [ -f runs/hpo-2/summary.json ] || fail "the second run has no folder of its own"
 
-# the same seed, the same numbers; another seed, others
+# the same seed gives the same numbers; another seed gives others
 metric() { grep -F '"step":300' "$1" | sed 's/"time":[^,]*,//'; }
 "$BETTY_RUN" hpo.ini --set engine.train_iters=300 --threads 1 --seed 2 --quiet --output other 2>err || fail "the third run failed"
 "$BETTY_RUN" hpo.ini --set engine.train_iters=300 --threads 1 --quiet --output same 2>err || fail "the fourth run failed"
 [ "$(metric same/metrics.jsonl)" = "$(metric runs/hpo-2/metrics.jsonl)" ] || fail "one seed gave two results"
 [ "$(metric other/metrics.jsonl)" != "$(metric runs/hpo-2/metrics.jsonl)" ] || fail "two seeds gave one result"
 
-# a profile changes no number
+# profiling changes no number
 "$BETTY_RUN" hpo.ini --set engine.train_iters=300 --set engine.valid_step=100 --threads 1 --profile --output profiled \
     >out 2>err || fail "--profile failed"
 has out 'profile of 300 steps' 'parts' 'kernels, by level' 'single calls' 'GF/s'
@@ -70,7 +70,7 @@ has profiled/profile.json '"steps": 300' '"kernel": "' '"flops": ' '"share": '
 has profiled/trace.json '"traceEvents": [' '"ph": "X"' '"dur": '
 [ "$(metric profiled/metrics.jsonl)" = "$(metric runs/hpo-1/metrics.jsonl)" ] || fail "a profile changed the numbers"
 
-# a checkpoint is evaluated: as its run did at its end; and is left as it is
+# evaluating a checkpoint gives the numbers from the end of its run, and changes nothing
 "$BETTY_RUN" --evaluate same --json >out 2>err || fail "--evaluate failed"
 last() { grep -oE '"model.valid.loss": ?[-0-9.e]+' "$1" | tail -n 1 | sed 's/.*: *//'; }
 awk "BEGIN { exit !($(last out) - $(last same/summary.json) < 1e-9) }" || fail "another loss than the run has reported"
@@ -80,7 +80,7 @@ has rows.csv 'index,logit'
 [ "$(wc -l <rows.csv)" -gt 10 ] || fail "there are too few predictions"
 if "$BETTY_RUN" --evaluate nowhere >out 2>err; then fail "a run that is not there was evaluated"; fi
 
-# its networks are written for others
+# its networks can be exported
 "$BETTY_RUN" --export penalty.onnx --problem penalty same >out 2>err || fail "--export failed"
 grep -qx 'penalty.onnx: the network of penalty at step 300: output \[[0-9]*\]' out || fail "it does not say what it has written"
 "$BETTY_RUN" hpo.ini --export model.safetensors --problem model same >out 2>err || fail "--export of parameters failed"
@@ -89,7 +89,8 @@ if "$BETTY_RUN" --export model.onnx same >out 2>err; then fail "the network of n
 has err 'whose network is written: --problem NAME, one of penalty, model'
 [ ! -e model.onnx ] || fail "a file was left that nobody asked for"
 
-# a run goes on where its project was moved to, or copied, with the files that are there; and apart from it, with its INI file
+# a run can be resumed after its project was moved or copied, with the files there; and in another place, with its INI
+# file
 mkdir project
 cp logistic_hpo.c hpo.ini project
 "$BETTY_RUN" project/hpo.ini --set engine.train_iters=20 --quiet --output project/runs/a 2>err || fail "the run to move failed"
@@ -107,7 +108,7 @@ has out 'apart: continuing after step 40'
 [ "$("$BETTY_RUN" $'no\033[31mfile.ini' 2>&1 | tr -d '\033')" = 'betty-run: no\x1b[31mfile.ini: cannot be opened: No such file or directory' ] ||
     fail "a control byte reaches the terminal"
 
-# a path may hold any bytes: here in Latin-1
+# a path may contain any bytes: here Latin-1
 latin=$'caf\xe9'
 mkdir "$latin"
 (

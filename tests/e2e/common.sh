@@ -1,4 +1,4 @@
-# What tests of the command begin with: an empty folder of their own, gone at the end, with a cache in it.
+# The beginning of each test of the command: an empty folder, removed at the end, with a cache in it.
 # shellcheck shell=bash
 [ -x "${BETTY_RUN:-}" ] || { echo "skipped: there is no betty-run"; exit 77; }
 folder=$(mktemp -d)
@@ -14,14 +14,14 @@ fail() {
 
 examples=$BT_SOURCE_DIR/examples
 
-run() { # FOLDER INI SETTING...: an example; what it says is in out and err
+run() { # FOLDER INI SETTING...: runs an example; its output is in out and err
     local folder=$1 ini=$2 setting settings=()
     shift 2
     for setting in "$@"; do settings+=(--set "$setting"); done
     "$BETTY_RUN" "$examples/$ini.ini" --threads 1 --output "$folder" "${settings[@]}" >out 2>err || fail "$ini ($*) failed"
 }
 
-mistake() { # TEXT ARGUMENTS...: wrong usage or input, and what is said of it
+mistake() { # TEXT ARGUMENTS...: wrong usage or input, and its error message
     local text=$1
     shift
     "$BETTY_RUN" "$@" >out 2>err
@@ -33,11 +33,11 @@ metric() { # FOLDER NAME: its last value
     grep -oE "\"$2\": [^,}]+" "$1/summary.json" | tail -n 1 | sed 's/.*: //'
 }
 
-expect() { # CONDITION: of awk
+expect() { # CONDITION: in awk
     awk "BEGIN { exit !($1) }" || fail "expected $1"
 }
 
-# CIFAR-10's format with a few images of noise, here.
+# A few images of noise in CIFAR-10's format.
 noise_images() {
     export BETTY_DATA=$PWD
     mkdir cifar-10-batches-bin || exit 1
@@ -53,13 +53,13 @@ END
 
 numbers() { sed 's/"time": *[0-9.e-]*,//' "$1/metrics.jsonl"; } # FOLDER: its metrics, without the time
 
-same_bits() { # FOLDER OTHER WHAT: two runs have the same bits; the other one's folder goes
+same_bits() { # FOLDER OTHER WHAT: two runs have the same bits; removes the other one's folder
     cmp -s <(numbers "$1") <(numbers "$2") || fail "other numbers $3"
     cmp -s "$1"/checkpoints/*.safetensors "$2"/checkpoints/*.safetensors || fail "another state $3"
     rm -r "$2"
 }
 
-# FOLDER OTHER [PART]: each number of the metrics within that part (1e-3) of the other's, of its size
+# FOLDER OTHER [PART]: every metric agrees with the other's, within this relative tolerance (1e-3)
 close() {
     python3 - "$1" "$2" "${3:-1e-3}" <<'END'
 import json
@@ -76,7 +76,7 @@ for a, b in zip(found, due):
 END
 }
 
-# COMMAND: calls it for each example, made small, with its name and settings. Images are those of noise_images.
+# COMMAND: called for each example, reduced in size, with its name and settings. Images come from noise_images.
 each_example() {
     local ini short small tiny
     short=(engine.train_iters=6 engine.valid_step=6 engine.log_step=1)
@@ -88,7 +88,7 @@ each_example() {
     done
     "$1" learning_by_ignoring "${short[@]}" ignore.batch_size=10 finetune.batch_size=10 \
         pretrain.batch_size=10 finetune.valid_batches=1
-    "$1" weak_labels "${short[@]}" engine.precision=fp64 # it counts who is right: one more or less is no rounding
+    "$1" weak_labels "${short[@]}" engine.precision=fp64 # it counts correct answers: a difference of one is not rounding
     for ini in maml sine; do
         "$1" $ini "${short[@]}" meta.valid_batches=5
     done
@@ -102,7 +102,7 @@ each_example() {
     tiny=(tokenizer=words:300 tokens=16 width=16 layers=1)
     "$1" pretrain "${short[@]}" "${tiny[@]/#/masked.}"
     run words pretrain engine.train_iters=2 engine.valid_step=0 "${tiny[@]/#/masked.}"
-    # In double precision: Adam makes steps of gradients that are zero but for rounding, as of a key's bias, and sama
+    # In double precision: Adam takes steps for gradients that are only rounding errors, as of a key's bias, and sama
     # divides by them.
     "$1" finetune "${short[@]}" engine.precision=fp64 "classifier.weights=$PWD/words/checkpoints/step-2.safetensors" \
         classifier.weights_layout=plain 'classifier.weights_names=masked.* > *' classifier.weights_missing=keep \

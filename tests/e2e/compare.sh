@@ -1,5 +1,5 @@
 #!/bin/bash
-# betty-run --compare RUN RUN: two runs of one example, and what it says of mistakes.
+# betty-run --compare RUN RUN: two runs of one example, and error messages.
 . "$(dirname "$0")/common.sh" || exit 1
 
 few=(engine.train_iters=20 engine.valid_step=10)
@@ -23,7 +23,7 @@ head -n 10 out | diff - due || fail "the first lines"
 grep -Eq '^  model\.valid\.loss +0\.[0-9]+ +0\.[0-9]+ +[-+]' out || fail "no validation loss"
 grep -Eq '^  measured_bytes.arena +[0-9]+ +[0-9]+ +=$' out || fail "no bytes"
 
-# the rate is an input of the program; the regularisation's form is code
+# the rate is an input of the program, but the form of the regularisation is code
 sed 's/bt_square/bt_abs/' "$BT_SOURCE_DIR/problems/logistic_hpo.c" >own.c
 cmp -s own.c "$BT_SOURCE_DIR/problems/logistic_hpo.c" && fail "nothing has changed"
 run three logistic_hpo "${few[@]}" engine.problems="$PWD/own.c"

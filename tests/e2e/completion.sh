@@ -1,5 +1,5 @@
 #!/bin/bash
-# What bash completes on betty-run's command line, by the table of options and that of keys.
+# Bash completion for betty-run's command line, compared with the tables of options and keys.
 set -eu
 source "$(dirname "$0")/common.sh"
 # shellcheck source=/dev/null
@@ -11,7 +11,7 @@ PATH=$PWD/bin:$PATH
 touch other.txt
 printf '[engine]\nproblems = x.c\n[upper]\n[lower]\ntype = cg\n[lower.slow]\nparams = *\n' >a.ini
 
-completed() { # LINE: what is offered at its end, sorted, by blanks
+completed() { # LINE: the completions at its end, sorted, separated by blanks
     COMP_LINE=$1 COMP_POINT=${#1}
     read -ra COMP_WORDS <<<"$1"
     COMP_CWORD=$((${#COMP_WORDS[@]} - 1))
@@ -36,7 +36,7 @@ check 'betty-run --plan a' 'a.ini'
 check 'betty-run --set engine.early_stopping_m' 'engine.early_stopping_metric= engine.early_stopping_mode='
 check 'betty-run --set engine.executor=' 'auto lockstep processes'
 check 'betty-run --set engine.executor=p' 'processes'
-check 'betty-run --set upper.type' '' # of no file on the line
+check 'betty-run --set upper.type' '' # there is no file on the line
 check 'betty-run a.ini --set upper.ty' 'upper.type='
 check 'betty-run a.ini --set lower.slow.' 'lower.slow.frozen= lower.slow.params='
 check 'betty-run a.ini --set lower.slow.frozen=' 'false true'

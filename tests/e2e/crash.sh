@@ -1,11 +1,12 @@
 #!/bin/bash
-# A problem's code that crashes is named, with the signal and the callback, and the exit code is that of wrong input.
+# If a problem's code crashes, the message names it, with the signal and the callback, and the exit code is the one for
+# wrong input.
 . "$(dirname "$0")/common.sh" || exit 1
 ulimit -c 0
-ulimit -s 8192 # a recursion without end has one
+ulimit -s 8192 # so that infinite recursion ends
 bad=0
 
-# Each place where a fault can be put is FAULT(place); the fault itself comes with -D.
+# FAULT(place) marks each possible place of a fault; the fault itself is defined with -D.
 cat >problem.c <<'C'
 #include <betty/betty.h>
 #include <signal.h>

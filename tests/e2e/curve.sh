@@ -1,6 +1,6 @@
 #!/bin/bash
-# betty-run --plan --curve: the files and the JSON say the same, and the picture has a line for each phase that can need
-# less, as many points as the curve has, and names for its axes.
+# betty-run --plan --curve: the files and the JSON agree, and the picture has a line for each phase that can use less
+# memory, as many points as the curve, and axis labels.
 . "$(dirname "$0")/common.sh" || exit 1
 command -v python3 >/dev/null || { echo "skipped: there is no python3"; exit 77; }
 

@@ -1,5 +1,5 @@
 #!/bin/bash
-# Data that people have, through the built-in problems: images of different sizes, classes by name in predictions,
+# Real-world kinds of data through the built-in problems: images of different sizes, classes by name in predictions,
 # tables, sparse rows, arrays.
 . "$(dirname "$0")/common.sh" || exit 1
 
@@ -42,7 +42,7 @@ expect "$(metric photos classifier.valid.acc) > 0.8"
 run arrays reweight "${small[@]}" classifier.data="$PWD/arrays" reweight.clean=5 classifier.hidden=8
 expect "$(metric arrays classifier.valid.acc) > 0.5" # chance: 0.33
 
-# sparse and dense rows: the same run but for rounding
+# sparse and dense rows: the same run up to rounding
 for kind in a9a a9a:sparse; do
     run "table-${kind#a9a}" reweight_table "${small[@]}" classifier.data=$kind
     run "hpo-${kind#a9a}" logistic_hpo engine.train_iters=20 engine.valid_step=20 model.unroll_steps=5 model.data=$kind \

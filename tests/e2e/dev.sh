@@ -1,5 +1,5 @@
 #!/bin/bash
-# ./dev from another folder, and its answers to mistakes.
+# ./dev called from another folder, and its error messages.
 set -eu
 dev=$BT_SOURCE_DIR/dev
 cd "$(mktemp -d)"

@@ -1,5 +1,5 @@
 #!/bin/bash
-# A disk that is full, and folders that cannot be written: a message, the right exit code, nothing half-written.
+# Full disks and folders that cannot be written: a message, the right exit code, no partial file.
 . "$(dirname "$0")/common.sh" || exit 1
 bad=0
 
@@ -22,7 +22,7 @@ complain() {
     cat err
     bad=1
 }
-# A limit on the size of every file stands for the full disk; what is said goes through a pipe, for which there is none.
+# A limit on the size of every file simulates a full disk; messages go through a pipe, which has no limit.
 limited() { # KIB ARGUMENTS...
     local kib=$1
     shift
@@ -36,7 +36,7 @@ says() { # CODE TEXT
 "$BETTY_RUN" run.ini --quiet --output good 2>err || { complain "the run without a fault failed"; exit 1; }
 [ "$(wc -c <good/metrics.jsonl)" -gt 16384 ] || complain "the run writes too little for this test"
 
-# metrics.jsonl ends with its last whole line
+# metrics.jsonl ends with its last complete line
 limited 8 run.ini --quiet --output small
 says 1 'small/metrics.jsonl cannot be written: File too large'
 [ -s small/metrics.jsonl ] || complain "nothing was kept"
@@ -46,7 +46,7 @@ diff <(without_time small/metrics.jsonl) <(without_time good/metrics.jsonl | hea
     complain "what was kept is not what was written: $(cat diff)"
 [ "$(echo $(ls small))" = "config.ini equation.txt metrics.jsonl plan.json" ] || complain "left behind: $(ls small)"
 
-# a checkpoint is whole or not there
+# a checkpoint is complete or missing
 limited 5 run.ini --quiet --set engine.log_step=0 --set engine.train_iters=2 --set model.optimizer=adam \
     --set model.amsgrad=true --set penalty.optimizer=adam --set penalty.amsgrad=true --output checked
 says 1 'checked/checkpoints/step-2.safetensors cannot be written: File too large'
@@ -65,16 +65,16 @@ says 2 'own.c does not compile'
 [ -z "$(ls cache/betty)" ] || complain "left in the cache: $(ls cache/betty)"
 [ ! -e own ] || complain "left a folder"
 
-# what is printed
+# printed output
 if "$BETTY_RUN" run.ini --plan 2>err >/dev/full; then complain "a full disk goes unnoticed"; fi
 grep -qF 'cannot be written' err || complain "expected: cannot be written"
 
-# standard files that are closed: no file of the run takes their place
+# closed standard streams: no file of the run takes their place
 for closed in '>&-' '2>&-' '<&- >&- 2>&-'; do
     rm -rf closed
     eval "\"\$BETTY_RUN\" run.ini --output closed >out 2>err $closed"
     code=$?
-    case $closed in '2>&-') due=0 ;; *) due=1 ;; esac # what is printed gets lost
+    case $closed in '2>&-') due=0 ;; *) due=1 ;; esac # printed output is lost
     [ $code -eq $due ] || complain "$closed: exit code $code, expected $due"
     diff <(without_time closed/metrics.jsonl) <(without_time good/metrics.jsonl) >diff ||
         complain "$closed: metrics.jsonl holds something else: $(head -n 5 diff)"
@@ -82,7 +82,7 @@ done
 
 # folders that cannot be written
 touch file
-mv file runs # where folders without a name of their own go
+mv file runs # the parent of folders without --output
 "$BETTY_RUN" run.ini --quiet 2>err
 [ $? -eq 2 ] || complain "runs is a file: expected exit code 2"
 grep -qF 'the output folder runs cannot be created: Not a directory' err || complain "expected: runs cannot be created"

@@ -1,5 +1,5 @@
 #!/bin/bash
-# What betty-run says about mistakes: exit code 2, a message that names what and where, and no folder left.
+# Errors of betty-run: exit code 2, a message that says what is wrong and where, and no folder left behind.
 # shellcheck disable=SC2016 # backquotes in single quotes are meant as they stand
 . "$(dirname "$0")/common.sh" || exit 1
 bad=0
@@ -69,7 +69,7 @@ lr = 0.1
 lr = 0.1
 INI
 
-changed() { # SED-PROGRAM: run.ini, changed
+changed() { # SED-PROGRAM: changes run.ini
     sed "$1" run.ini >changed.ini
 }
 variant() { # NAME...: problem.c with these macros, as variant.c
@@ -92,7 +92,7 @@ expect() { # CODE TEXT ARGUMENTS...
     fi
 }
 
-# What stands there is right: only then do the mistakes below mean anything.
+# The unchanged files must work: only then do the errors below mean anything.
 if ! "$BETTY_RUN" run.ini --quiet --output good >out 2>err || [ -s out ] || [ ! -s good/summary.json ]; then
     echo "the run without a mistake failed:"
     cat err out

@@ -1,5 +1,5 @@
 #!/bin/bash
-# betty-run --find-lr: what it prints, what it leaves and what it leaves alone; the line that it suggests trains.
+# betty-run --find-lr: its output, the files that it writes and those it leaves alone; the suggested setting trains.
 . "$(dirname "$0")/common.sh" || exit 1
 
 run runs/logistic_hpo-1 logistic_hpo engine.train_iters=20 engine.valid_step=20
@@ -17,7 +17,7 @@ awk -F, -v rate="$rate" 'NR > 1 && $2 > rate * 0.99 && $2 < rate * 1.01 { found 
     runs/logistic_hpo-find-lr-1/lr.csv || fail "$rate is none of the rates"
 run suggested logistic_hpo engine.train_iters=20 engine.valid_step=20 "model.lr=$rate"
 
-# in the folder that is named; as JSON; the same numbers once more; of an upper level
+# in the given folder; as JSON; the same numbers again; for an upper level
 find_lr --output here
 cmp -s here/lr.csv runs/logistic_hpo-find-lr-1/lr.csv || fail "other numbers"
 find_lr --lr-range 1e-3:1:10 --json

@@ -1,6 +1,6 @@
 #!/bin/bash
-# An encoder learns from masked words; a classifier of texts begins with it, is trained under learned weights, goes on
-# after a stop as if there had been none, and is evaluated.
+# An encoder learns from masked words; a text classifier starts from it, is trained with learned weights, resumes after
+# a stop without a difference, and is evaluated.
 . "$(dirname "$0")/common.sh" || exit 1
 
 small=(tokenizer=words:300 tokens=16 width=16 layers=1)

@@ -1,6 +1,7 @@
 #!/bin/bash
-# Several runs in one command: each is what the same run is alone, to the bit; the table has the mean and deviation that
-# Python finds; what was stopped, or killed, parent or child, goes on; a run that fails is told, and the others are there.
+# Several runs in one command: each equals the same run alone, bit for bit; the table has the mean and deviation that
+# Python computes; a stopped or killed grid, parent or child, continues; a failed run is reported, and the others are
+# kept.
 . "$(dirname "$0")/common.sh" || exit 1
 command -v python3 >/dev/null || { echo "skipped: there is no python3"; exit 77; }
 
@@ -65,7 +66,7 @@ sys.exit(0 if eval(sys.argv[2]) else 1)
 PYTHON
 }
 
-# every combination with every seed, one after the other
+# every combination with every seed, in sequence
 grid run.ini --seeds 1..3 --set 'model.lr=0.1|0.02' --set 'model.optimizer=sgd | adam' --set model.momentum= --output first ||
     fail "the grid failed"
 [ "$(cd first && echo *seed*)" = "$(echo model.lr=0.{02,1},model.optimizer={adam,sgd},seed={1,2,3})" ] || fail "not the folders: $(ls first)"
@@ -84,7 +85,7 @@ for lr in 0.1 0.02; do
     done
 done
 
-# mean and deviation, as Python has them, of what the runs left; the picture has a dot for each value
+# mean and deviation of the results, as computed by Python; the picture has a dot for each value
 check first 'all([math.isclose(row["metrics"][name]["mean"], statistics.mean(values), rel_tol=1e-12)
     and math.isclose(row["metrics"][name]["deviation"], statistics.stdev(values), rel_tol=1e-12)
     and row["metrics"][name]["least"] == min(values) and row["metrics"][name]["greatest"] == max(values)
@@ -95,7 +96,8 @@ check first 'all([math.isclose(row["metrics"][name]["mean"], statistics.mean(val
 check first 'dots == 24 and all(row in texts for row in rows) and "model.valid.loss" in texts'
 grep -qE '^\| model.lr=0.1, model.optimizer=adam +\| +3 \| +[0-9.]+ ± [0-9.]+ \| +[0-9.]+ ± [0-9.]+ \|$' first/grid.md || fail "not the table: $(cat first/grid.md)"
 
-# finished runs are not run again; seeds and values are added; it is the same as if all had been asked for at once
+# finished runs are not repeated; seeds and values are added; the result is the same as if all had been requested at
+# once
 before=$(stat -c %Y.%i first/*/summary.json)
 grid --resume first || fail "a finished grid cannot be looked at again"
 grep -q '12 runs, 12 of them finished' err || fail "not said: $(cat err)"
@@ -113,7 +115,7 @@ rm first/model.lr=0.1,model.optimizer=sgd,seed=2 -r
 grid --resume first || fail "a run that was removed is not run again"
 grep -q '24 runs, 23 of them finished' err || fail "not said: $(cat err)"
 
-# more steps: all go on; other settings: refused, and the folder is as it was
+# more steps: all runs continue; other settings: refused, and the folder is unchanged
 cp first/grid.json kept.json
 grid --resume first --set model.weight_decay=0.1 && fail "other settings were taken"
 grep -q 'the checkpoint is of a run with other settings: model.weight_decay was 0, is 0.1' err || fail "not said: $(cat err)"
@@ -123,7 +125,7 @@ grid run.ini --seed 4 --set model.lr=0.5 --set model.optimizer=sgd --set model.m
 [ "$(tensors longer 60)" = "$(tensors first/model.lr=0.5,model.optimizer=sgd,seed=4 60)" ] || fail "the tensors differ"
 check first 'len(runs) == 24 and all(run["steps"] == 60 for run in runs.values())'
 
-# stopped, or killed, at any moment; then gone on with
+# stopped, or killed, at any moment; then resumed
 grid run.ini --seeds 1..6 --jobs 2 --set engine.checkpoint_step=10 --output calm || fail "calm"
 until_has() {
     for _ in $(seq 300); do
@@ -147,7 +149,7 @@ begin() { # FOLDER
     run=$!
     until_has "$1/seed=2/metrics.jsonl" '"step":'
 }
-# what sleeps changes no bit, but it is a setting: the runs that went on have it, too
+# sleeping changes no bit, but it is a setting, so resumed runs have it, too
 go_on() { grid --resume "$1" --jobs 2 || fail "$1 does not go on"; }
 sed -i 's/train_iters = 40/train_iters = 40\ncheckpoint_keep = 2/' run.ini
 
@@ -169,7 +171,7 @@ go_on killed
 same_as_calm killed
 
 begin child
-read -r first _ <"/proc/$run/task/$run/children" # whose line has no end
+read -r first _ <"/proc/$run/task/$run/children" # the line has no newline
 [ -n "$first" ] || fail "it has no children"
 kill -KILL "$first"
 wait $run
@@ -180,14 +182,14 @@ check child 'rows["as configured"]["finished"] == 5 and rows["as configured"]["m
 go_on child
 same_as_calm child
 
-# a run that ended before its first checkpoint begins anew
+# a run that ended before its first checkpoint starts again
 mkdir -p begun/seed=1
 cp -r calm/. begun
 rm -r begun/seed=1/checkpoints begun/seed=1/summary.json
 go_on begun
 same_as_calm begun
 
-# a summary that is broken is named; where there is none, the run is made again
+# a broken summary is named in the message; if it is missing, the run is repeated
 cp -r killed damaged
 echo '{' >damaged/seed=1/summary.json
 mistake 'damaged/seed=1/summary.json: line 2: it cannot be read as JSON' --resume damaged
@@ -195,7 +197,7 @@ rm -r damaged/seed=1/checkpoints damaged/seed=1/summary.json
 go_on damaged
 same_as_calm damaged
 
-# a run that fails is a row, and not in the mean
+# a failed run is a row, but not part of the mean
 grid run.ini --seeds 1..3 --set model.dies=30 --output fails
 [ $? -eq 1 ] || fail "not 1 after a failure"
 grep -q '^seed=2: failed: .*batch 30 is <broken>' out || fail "not said: $(cat out)"
@@ -205,13 +207,13 @@ grid run.ini --seeds 1,2 --set 'model.lr=0.1|-1' --output odd && fail "a bad val
 grep -qE '^model.lr=-1 +failed: --set model.lr = -1: expected a number' out || fail "not said: $(cat out)"
 check odd '"failed: --set model.lr = -1: expected a number, from 0 to 1e+06" in texts'
 
-# a value with a | in it, and names for folders
+# a value with a | in it, and folder names
 grid run.ini --set 'engine.early_stopping_metric=a\|b/c|loss' --set engine.train_iters=2 --plan || fail "a | within a value: $(cat err)"
 grep -q '^engine.early_stopping_metric=a|b/c ' out || fail "not the values: $(cat out)"
 grid run.ini --set 'engine.early_stopping_metric=a b/*|loss' --set engine.train_iters=2 --output names || fail "names: $(cat err)"
 [ -d 'names/engine.early_stopping_metric=a%20b%2F%2A' ] || fail "not the name: $(ls names)"
 
-# --plan: what --plan says of each, and nothing is left
+# --plan: the plan of each run, as --plan prints it, and no files are left
 grid "$examples/reweight.ini" --threads 1 --plan --seeds 1..5 --set 'classifier.hidden=10|300' --json || fail "--plan"
 planned=$(cat out)
 grid "$examples/reweight.ini" --threads 1 --plan --set classifier.hidden=300 --json || fail "--plan of one"

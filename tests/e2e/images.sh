@@ -1,9 +1,9 @@
 #!/bin/bash
-# The examples on images, for some seconds each; CIFAR-10's format with images made up on the spot.
+# The image examples, for a few seconds each; CIFAR-10's format with generated images.
 . "$(dirname "$0")/common.sh" || exit 1
 export BETTY_DATA=$PWD
 
-# Squares whose place and colour tell the class, in noise: 200 images to train with, 100 to test.
+# Squares whose place and colour determine the class, with noise: 200 training images, 100 test images.
 mkdir cifar-10-batches-bin || exit 1
 python3 - <<'END' || fail "no images"
 import random
@@ -24,7 +24,8 @@ for name, count in [(f"data_batch_{i}", 40) for i in range(1, 6)] + [("test_batc
         file.write(b"".join(record(i % 10) for i in range(count)))
 END
 
-# reweight_cifar: a small residual network learns; batch norm's statistics serve the test; another run starts from its values
+# reweight_cifar: a small residual network learns; batch norm's statistics are used in the test; another run starts from
+# its values
 small=(classifier.resnet=8 classifier.batch_size=20 reweight.batch_size=10 reweight.clean=1 classifier.imbalance=2
     classifier.valid_batch_size=50)
 run first reweight_cifar engine.train_iters=60 engine.valid_step=60 "${small[@]}" classifier.lr=0.05
@@ -35,7 +36,7 @@ again=(engine.train_iters=1 engine.valid_step=1 classifier.lr=0 "classifier.weig
 run again reweight_cifar "${again[@]}" "${small[@]}"
 grep -q "classifier: .*step-60.safetensors: 37 of 37 parameters and buffers are loaded from the file" err out ||
     fail "nothing is said of the weights"
-expect "$(metric again classifier.valid.acc) > $(metric first classifier.valid.acc) - 0.1" # the statistics move once
+expect "$(metric again classifier.valid.acc) > $(metric first classifier.valid.acc) - 0.1" # the statistics are updated once
 "$BETTY_RUN" "$examples/reweight_cifar.ini" --set classifier.weights=none.safetensors \
     --set classifier.resnet=8 >out 2>err && fail "weights that are not there"
 grep -q "none.safetensors: file not found in the working folder or in $examples" err ||
@@ -43,12 +44,12 @@ grep -q "none.safetensors: file not found in the working folder or in $examples"
 run parts reweight_cifar engine.train_iters=2 engine.valid_step=0 classifier.gradient_accumulation=2 "${small[@]}"
 grep -q "classifier: gradient_accumulation = 2: .* in 7 places: classifier.bn1 " err out || fail "no layers are named"
 
-# what is chosen for each node: no plain loop in any phase
+# the kernels chosen for each node: no plain loop in any phase
 "$BETTY_RUN" "$examples/reweight_cifar.ini" --info >out 2>err || fail "--info: $(cat err)"
 grep -q "conv.blocked" out || fail "no convolution"
 grep -E "\.reference " out && fail "a plain loop was chosen"
 
-# darts_cell: the search runs and names a cell
+# darts_cell: the search runs and prints a cell
 run search darts_cell engine.train_iters=3 engine.valid_step=3 classifier.filters=4 classifier.cells=1 \
     classifier.nodes=1 classifier.batch_size=4 arch.batch_size=4 classifier.valid_batches=1
 grep -qE "^node 2 = [a-z_0-9]+\([01]\) \+ [a-z_0-9]+\([01]\)$" out || fail "no cell: $(cat out)"
@@ -63,7 +64,7 @@ run perceptron maml_omniglot engine.train_iters=4 engine.valid_step=4 meta.block
 run imaml imaml_omniglot engine.train_iters=64 engine.valid_step=64 "${tiny[@]}"
 expect "$(metric imaml meta.valid.acc) > 0.25"
 
-# learning_by_ignoring: images like the target's get the larger weights
+# learning_by_ignoring: images similar to the target's get larger weights
 run ignoring learning_by_ignoring engine.train_iters=100 engine.valid_step=100 ignore.few=10 pretrain.many=30 \
     finetune.valid_batches=5 pretrain.batch_size=50
 expect "$(metric ignoring pretrain.useful) > $(metric ignoring pretrain.all) + 0.002"

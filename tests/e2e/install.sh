@@ -1,5 +1,5 @@
 #!/bin/bash
-# Installs into an empty prefix; a program then needs nothing but what pkg-config says, and the installed command runs.
+# Installs into an empty prefix; a program then needs only what pkg-config prints, and the installed command runs.
 set -eu
 [ -z "${BT_SANITIZE:-}" ] || { echo "skipped: the program would have to be built with the same sanitizers"; exit 77; }
 
@@ -28,10 +28,10 @@ build "$BT_SOURCE_DIR/examples/embed.c" embed "${libs[@]}"
 build "$BT_SOURCE_DIR/examples/step_by_step.c" step_by_step "${libs[@]}"
 build "$BT_SOURCE_DIR/examples/environment.c" environment "${libs[@]}" -lm
 (cd "$work" && LD_LIBRARY_PATH=$libdir ./embed | tail -n 6)
-(cd "$work" && LD_LIBRARY_PATH=$libdir ./step_by_step) # fails where ten calls are not one
-(cd "$work" && LD_LIBRARY_PATH=$libdir ./environment) # fails where the best arm is not found
+(cd "$work" && LD_LIBRARY_PATH=$libdir ./step_by_step) # fails if ten calls differ from one
+(cd "$work" && LD_LIBRARY_PATH=$libdir ./environment) # fails if it does not find the best arm
 
-# In C++ the macros of the headers are there, too; embed.cpp learns what embed.c learns.
+# The headers' macros work in C++, too; embed.cpp learns the same as embed.c.
 if command -v "${CXX:-c++}" >/dev/null; then
     cpp=("${CXX:-c++}" -Wall -Wextra -Wconversion -pedantic -Werror "${cflags[@]}")
     for standard in 11 17; do
@@ -46,7 +46,7 @@ else
     echo "there is no C++ compiler: not tried"
 fi
 
-# CMake finds it as a package, and where the library lies goes into the program.
+# CMake finds the package, and the location of the library is stored in the program.
 mkdir "$work/package"
 cat >"$work/package/CMakeLists.txt" <<'TEXT'
 cmake_minimum_required(VERSION 3.25)
@@ -63,7 +63,7 @@ cmake --build "$work/package/build" >/dev/null
 "$work/package/build/package"
 "$work/package/build/package_static"
 objdump -p "$work/package/build/package_static" | grep -q libbetty && { echo "betty_static is not static"; exit 1; }
-# Before 1.0 another minor version is another library.
+# Before 1.0 a different minor version is incompatible.
 sed -i 's/betty 0.1/betty 0.2/' "$work/package/CMakeLists.txt"
 ! cmake -S "$work/package" -B "$work/package/build2" -DCMAKE_PREFIX_PATH="$prefix" >"$work/log" 2>&1 || exit 1
 grep -q 'requested version' "$work/log"
@@ -75,13 +75,13 @@ build "$source" static "${libs[@]}"
 
 names() { nm -D --defined-only "$1" | awk '$2 ~ /[TDRBV]/ { sub(/@.*/, "", $3); print $3 }' | LC_ALL=C sort -u; } # BINARY
 
-# The number of the interface is in the name of the library and in the version of each of its symbols.
+# The ABI number is in the name of the library and in the version of each of its symbols.
 abi=$(sed -n 's/^#define BT_ABI \([0-9]*\).*/\1/p' "$prefix/include/betty/problem.h")
 objdump -p "$libdir/libbetty.so" | grep -qE "SONAME +libbetty\.so\.$abi\$" || { echo "no soname of $abi"; exit 1; }
 other=$(nm -D --defined-only "$libdir/libbetty.so" | awk '$2 != "A" { print $3 }' | grep -v "@@BETTY_$abi\$" || true)
 [ -z "$other" ] || { echo "without the version BETTY_$abi: $other"; exit 1; }
 
-# Outside, nothing is visible but what the public headers declare.
+# Only symbols declared in the public headers are visible outside.
 hidden=$(LC_ALL=C comm -23 <(names "$libdir/libbetty.so") \
     <(grep -rhoE '[A-Za-z_][A-Za-z0-9_]*' "$prefix/include/betty" | LC_ALL=C sort -u))
 [ -z "$hidden" ] || { echo "exported, but in no public header: $hidden"; exit 1; }
@@ -91,13 +91,13 @@ declared() { # the functions of the public headers
         grep -v typedef | grep -oP '\bbt_[a-z0-9_]+\)? ?\((?!\*)' | tr -d '() ' | LC_ALL=C sort -u
 }
 
-# And everything they declare is there, in the library and in the command, which lends it to the problems it loads.
+# And all of those exist, in the library and in the command, which exports them to the problems it loads.
 for binary in "$libdir/libbetty.so" "$prefix/bin/betty-run"; do
     missing=$(LC_ALL=C comm -23 <(declared) <(names "$binary"))
     [ -z "$missing" ] || { echo "declared, but not in $(basename "$binary"):"; echo "$missing"; exit 1; }
 done
 
-# The manual says what the command does, and each function is found in it; shells complete.
+# The manual describes the command and each function; shell completion is installed.
 share=$prefix/share
 diff "$share/man/man1/betty-run.1" <("$prefix/bin/betty-run" --help=man)
 diff "$share/man/man5/betty-run.5" <("$prefix/bin/betty-run" --help-keys=man)
@@ -112,7 +112,7 @@ done < <(declared | grep -v '_$')
 "$prefix/bin/betty-run" "$prefix/share/betty/examples/tutorial.ini" --set engine.train_iters=20 --output "$work/out"
 [ -f "$work/out/summary.json" ]
 
-# An installation may be moved: the command finds its headers and its data, and so does a program by the library.
+# An installation may be moved: the command finds its headers and its data, and so does a program through the library.
 mv "$prefix" "$work/moved"
 cd "$work"
 printf 'x,y\n1,2\n2,4\n3,6\n' >moved/share/betty/data/only_here.csv

@@ -1,9 +1,9 @@
 #!/bin/bash
-# A language model learns more than how frequent words are, and goes on with a text by the words that it knows.
+# A language model learns more than word frequencies, and continues a text with words that it knows.
 . "$(dirname "$0")/common.sh" || exit 1
 
 run model language engine.train_iters=60 engine.valid_step=60 language.tokenizer=words:300 mixture.batch_size=16
-expect "$(metric model language.valid.perplexity) < 46" # by the frequencies of words alone 49.9
+expect "$(metric model language.valid.perplexity) < 46" # 49.9 from word frequencies alone
 expect "$(metric model mixture.weight.0) != 1"
 
 text=$("$BETTY_RUN" --evaluate model --sample "It was a" --tokens 12 --temperature 0.8 --top 40)
@@ -11,7 +11,7 @@ text=$("$BETTY_RUN" --evaluate model --sample "It was a" --tokens 12 --temperatu
 [ "$("$BETTY_RUN" --evaluate model --sample "It was a" --tokens 12 --temperature 0.8 --top 40)" = "$text" ] || fail "it is another text"
 [ "$("$BETTY_RUN" --evaluate model --sample "It was a" --tokens 12 --seed 7)" != "$text" ] || fail "the seed does not matter"
 
-# GPT-2's net starts from a published checkpoint, and text is drawn from it.
+# GPT-2's network starts from a published checkpoint, and generates text.
 gpt2=(language.gpt2=true language.width=16 language.heads=2 language.layers=2 language.places=12 language.tokens=8
     language.tokenizer=words:64 language.weights_layout=gpt2
     language.weights="$BT_SOURCE_DIR/tests/nn/published/gpt2.safetensors")
@@ -34,8 +34,9 @@ more=()
 for setting in "${gpt2[@]}" language.layers=1; do more+=(--set "$setting"); done
 refused "layers.1.self_attn.in_proj_bias >" "$BT_SOURCE_DIR/examples/language.ini" "${more[@]}"
 
-# What a layer holds for its derivatives is what docs/memory.md counts on paper; as it is, all but attention's weights.
-planned() { # LAYERS HOLD-ATTENTION KEY: a number of the plan, the first one of this name
+# The bytes that a layer saves for its derivatives are those in docs/memory.md; by default, everything except
+# attention's weights.
+planned() { # LAYERS HOLD-ATTENTION KEY: the first number with this name in the plan
     "$BETTY_RUN" "$BT_SOURCE_DIR/examples/language.ini" --threads 1 --plan --json --set engine.levels=language --set language.baseline=true \
         --set language.batch_size=256 --set language.prefetch=false --set "language.layers=$1" --set "language.hold_attention=$2" >plan 2>err ||
         fail "there is no plan of $1 layers"

@@ -1,14 +1,14 @@
 #!/bin/bash
-# What is resident, as the kernel counts it at its highest, is at most what the plan says and 30 MB: with a data set that
-# is much larger than all that is computed, and with a program that is.
+# The peak of resident memory, as counted by the kernel, is at most the plan plus 30 MB: for a data set much larger than
+# everything that is computed, and for a large program.
 . "$(dirname "$0")/common.sh" || exit 1
 if [ -n "${BT_SANITIZE:-}" ]; then echo "skipped: sanitizers hold memory of their own"; exit 77; fi
 
-number() { # FILE KEY: the last one
+number() { # FILE KEY: the last number with this name
     grep -oE "\"$2\": [0-9]+" "$1" | tail -n 1 | sed 's/.*: //'
 }
 
-check() { # NAME MOST-OF-THE-PROGRAM: of the folder and the plan of this name
+check() { # NAME MOST-OF-THE-PROGRAM: checks the folder and the plan of this name
     local planned program outside
     planned=$(number "$1.json" program_peak_bytes)
     program=$(number "$1/summary.json" program_peak_bytes)
@@ -57,12 +57,12 @@ printf '[engine]\nproblems = rows.c\ntrain_iters = 20\n[model]\nlr = 1e-4\n' >ro
 "$BETTY_RUN" rows.ini --threads 1 --plan --json >rows.json 2>err || fail "--plan failed"
 "$BETTY_RUN" rows.ini --threads 1 --quiet --output rows 2>err || fail "the run failed"
 expect "$(number rows.json data_bytes) >= 20000 * 50 * 4"
-check rows 12e6 # while the file is read its numbers are doubles
+check rows 12e6 # its numbers are doubles while the file is read
 "$BETTY_RUN" rows.ini --plan >out 2>err || fail "--plan failed"
 grep -qE '^data sets +[0-9]+ ' out || fail "no line for the data: $(cat out)"
 grep -qE '^the program itself +[0-9]+ ' out || fail "no line for the program: $(cat out)"
 
-# 2000 layers of 16 numbers: thousands of kernel calls on next to nothing
+# 2000 layers of 16 numbers: thousands of kernel calls on very little data
 cat >deep.c <<'C'
 #include <betty/betty.h>
 static bt_status draw(bt_problem *self, bt_mode mode, int64_t index, bt_batch *batch)
@@ -93,7 +93,7 @@ printf '[engine]\nproblems = deep.c\ntrain_iters = 20\n[model]\nlr = 1e-4\n' >de
 check deep 65e6
 expect "$(number deep.json program_peak_bytes) > 4e6"
 
-# 10,000 parameters of one number each, and a penalty above them: as much program as there can be to so few numbers
+# 10,000 parameters with one number each, and a penalty above them: the largest possible program for so few numbers
 cat >wide.c <<'C'
 #include <betty/betty.h>
 enum { SIZE = 10000 };
@@ -134,8 +134,8 @@ printf '[engine]\nproblems = wide.c\ntrain_iters = 2\n[dependencies]\nu2l = pena
 check wide 400e6
 expect "$(number wide.json program_peak_bytes) > 40e6"
 
-# A plan takes no memory for what it plans. 1200 photos, 180 MB of blank files, for ResNet-50 in batches of 256: more than
-# 20 GB, planned in less than 100 MB, and of the photos only the first is read
+# Planning takes no memory for the planned data. 1200 photos, 180 MB of empty files, for ResNet-50 in batches of 256:
+# more than 20 GB, planned in less than 100 MB, and only the first photo is read.
 mkdir -p photos/train/a photos/train/b photos/test/a photos/test/b || exit 1
 for split in train/a train/b test/a test/b; do
     for i in $(seq 600); do
@@ -173,8 +173,8 @@ expect "$(arena_of photos.json) >= 20e9"
 expect "$(number photos.json data_bytes) >= 1200 * 224 * 224 * 3"
 expect "$resident <= 100e6"
 
-# Meta-Weight-Net with ResNet-32 in batches of 100, by the numbers of bytes that are known of it: the gradient, a product
-# alone, and the exact products of Hessians, none with anything computed twice
+# Meta-Weight-Net with ResNet-32 in batches of 100, with known numbers of bytes: the gradient, a product alone, and
+# exact Hessian products, all without recomputation
 mkdir cifar-10-batches-bin || exit 1
 python3 - <<'P' || fail "no images"
 for name in [f"data_batch_{i}" for i in range(1, 6)] + ["test_batch"]:
@@ -190,7 +190,7 @@ plan_of() { # NAME METHOD [SETTING]...
 }
 plan_of darts darts
 expect "$(arena_of darts.json) >= 242e6 && $(arena_of darts.json) <= 245e6"
-parts() { # FILE PART KEY: of the first part of this name
+parts() { # FILE PART KEY: from the first part of this name
     python3 -c 'import json, sys
 levels = json.load(open(sys.argv[1]))["levels"]
 parts = [part for level in levels for phase in level["phases"] for part in phase["parts"]]

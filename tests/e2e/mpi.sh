@@ -1,5 +1,5 @@
 #!/bin/bash
-# Ranks that mpirun starts: the numbers of ranks in lockstep, to the bit; one is killed; a wrong setting.
+# Ranks started by mpirun: the numbers of ranks in lockstep, bit for bit; one rank is killed; a wrong setting.
 . "$(dirname "$0")/common.sh" || exit 1
 command -v mpirun >/dev/null || { echo "skipped: there is no mpirun"; exit 77; }
 ldd "$BETTY_RUN" | grep -q libmpi || { echo "skipped: betty-run was built without MPI"; exit 77; }
@@ -34,7 +34,7 @@ alike 2 reweight_cifar "${short[@]}" classifier.resnet=8 classifier.batch_size=2
     classifier.imbalance=2 classifier.valid_batch_size=50 engine.overlap=true
 alike 2 language "${short[@]}" engine.train_iters=2 engine.valid_step=2 language.batch_size=15 mixture.batch_size=16
 
-# goes on with another number of ranks, by another way
+# resumed with another number of ranks, and another executor
 mpirun -n 3 "$BETTY_RUN" "$examples/reweight.ini" --set engine.train_iters=20 --output first >out 2>err || fail "three ranks"
 "$BETTY_RUN" --resume first --ranks 1 --set engine.train_iters=25 >out 2>err || fail "one rank does not go on"
 mpirun -n 2 "$BETTY_RUN" --resume first --set engine.train_iters=30 >out 2>err || fail "two ranks do not go on"

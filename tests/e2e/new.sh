@@ -1,5 +1,5 @@
 #!/bin/bash
-# betty-run --new NAME: what it writes trains as it is, and nothing is written over.
+# betty-run --new NAME: the files that it writes train as they are, and nothing is overwritten.
 . "$(dirname "$0")/common.sh" || exit 1
 
 "$BETTY_RUN" --new first >out 2>err || fail "--new first"

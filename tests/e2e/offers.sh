@@ -1,22 +1,22 @@
 #!/bin/bash
-# A memory budget that cannot be met: the file and line, exit code 2, and what would fit; each offer, set on the command
-# line, fits, has the bytes that were said, and runs within the budget.
+# A memory budget that cannot be met: the message has file and line, and what would fit; exit code 2. Each suggestion,
+# set on the command line, fits, takes the bytes that were announced, and runs within the budget.
 . "$(dirname "$0")/common.sh" || exit 1
 command -v python3 >/dev/null || { echo "skipped: there is no python3"; exit 77; }
 
 budget() { # FILE INI BYTES: the example with this budget, in its second line
     { echo "[engine]"; echo "memory_budget = $3"; grep -v '^\[engine\]' "$examples/$2.ini"; } >"$1"
 }
-refused() { # FILE OPTIONS...: what is said is in err
+refused() { # FILE OPTIONS...: the message is in err
     local file=$1
     shift
     "$BETTY_RUN" "$file" --threads 1 "$@" >out 2>err
     [ $? -eq 2 ] || fail "not 2: $file $*"
-    grep -qv '^setting up: ' out && fail "something was printed: $(head -n 3 out)" # what takes a second says so
+    grep -qv '^setting up: ' out && fail "something was printed: $(head -n 3 out)" # slow steps print this
     grep -qF "$file:2: [engine] memory_budget = " err || fail "no file, line and key"
     [ ! -e runs ] || fail "a folder is left"
 }
-settings() { # an array of lines "BYTES --set A --set B", one for each offer in err
+settings() { # a line "BYTES --set A --set B" for each offer in err
     python3 - <<'PYTHON' || fail "the offers cannot be read"
 import re
 line = [l for l in open("err") if "each of these alone would fit" in l][0].split(": ", 2)[2].strip()
@@ -32,7 +32,7 @@ for offer in line.split("; "):
     print(*words)
 PYTHON
 }
-expect_fits() { # FILE BYTES: all that is offered
+expect_fits() { # FILE BYTES: checks each offer
     local file=$1 bytes=$2 count=0 said options
     settings >offers
     while read -r said options; do
@@ -50,7 +50,7 @@ PYTHON
     [ "$count" -ge "$3" ] || fail "$count offers: $(cat err)"
 }
 
-# bytes of batches, and of states of an inner loop
+# bytes of batches, and of the states of an inner loop
 budget tight.ini reweight 2500KiB
 refused tight.ini
 expect_fits tight.ini 2560000 2
@@ -69,7 +69,7 @@ grep -q 'itd_spacing = auto for learner' err || fail "no spacing is offered"
 sed -i '$a unroll_steps = 10' loop.ini && sed -i '/^unroll_steps = 1$/d;/^unroll_steps *= 1$/d' loop.ini
 expect_fits loop.ini 24117248 2
 
-# a level that may not compute again, and would
+# a level that is not allowed to recompute, but would need to
 budget held.ini reweight 1
 refused held.ini --set classifier.checkpointing=none
 grep -q 'none of these would fit: ' err || fail "what cannot fit is offered"
@@ -77,7 +77,7 @@ grep -q 'checkpointing not set for classifier' err || fail "the budget may not c
 refused held.ini --quiet --plan --json
 grep -q 'none of these would fit: ' err || fail "not said"
 
-# a run that goes on has its settings; other mistakes have nothing to do with budgets
+# a resumed run has its settings; other errors have nothing to do with budgets
 "$BETTY_RUN" --resume run --set engine.memory_budget=1000 >out 2>err
 [ $? -eq 2 ] || fail "not 2 when resumed"
 grep -q 'memory_budget = 1000: the smallest plan' err || fail "another failure"

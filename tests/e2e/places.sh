@@ -1,7 +1,7 @@
 #!/bin/bash
-# The examples elsewhere: on memory that the processor cannot touch, where each bit is that of a run in its own; and on
-# two and three ranks, where the numbers are, but for the rounding of sums in another order, and each bit is the same
-# whether the ranks are processes or take turns in one.
+# The examples elsewhere: on memory that the processor cannot touch, with the same bits as in its own; and on two and
+# three ranks, where only the order of sums makes a difference, with the same bits whether the ranks are processes or
+# take turns in one.
 . "$(dirname "$0")/common.sh" || exit 1
 noise_images
 

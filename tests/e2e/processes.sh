@@ -1,9 +1,9 @@
 #!/bin/bash
-# Ranks as processes: when one is killed, crashes or fails, there is one message, an exit code, and no process is left.
+# Ranks as processes: if one is killed, crashes or fails, there is one message and an exit code, and no process is left.
 . "$(dirname "$0")/common.sh" || exit 1
 . "$(dirname "$0")/processes_common.sh" || exit 1
 
-# any rank is killed, at any moment
+# any rank is killed at any moment
 for rank in 0 1 2; do
     overlap=$([ $rank -eq 1 ] && echo true || echo false)
     begin --output "killed-$rank" --set "engine.overlap=$overlap" --set engine.bucket=0
@@ -12,13 +12,13 @@ for rank in 0 1 2; do
     sleep 0.0$rank
 done
 
-# so is the process that waits for them: the system ends them
+# or the process that waits for them: the system ends the ranks
 begin --output alone
 kill -KILL "$run"
 wait "$run" 2>/dev/null
 none_left "their parent killed"
 
-# a crash within a problem's code is said once, of one rank or of all, who make the same batches
+# a crash in a problem's code is reported once, for one rank or for all, which make the same batches
 for key in crashes one_crashes; do
     "$BETTY_RUN" "$folder/run.ini" --set model.$key=7 --output $key >out 2>err
     code=$?
@@ -28,25 +28,25 @@ for key in crashes one_crashes; do
     none_left "$key"
 done
 
-# one that goes without a word leaves nobody waiting
+# if a rank exits without a message, no other keeps waiting
 "$BETTY_RUN" "$folder/run.ini" --set model.leaves=7 --output gone >out 2>err
 [ $? -eq 1 ] || fail "a rank has left, and nobody has noticed"
 grep -q 'of 3 has ended before the run' err || fail "a rank has left: the message lacks that"
 none_left "a rank has left"
 
-# what differs from process to process is found before the first step
+# differences between the processes are detected before the first step
 "$BETTY_RUN" "$folder/run.ini" --set model.differs=1 --output differs >out 2>err
 [ $? -eq 2 ] || fail "other parameters: another exit code"
 grep -q 'model has other parameters, or another learning rate, on rank' err || fail "other parameters: another message"
 [ ! -e "$folder/differs/metrics.jsonl" ] || fail "other parameters: a folder is left"
 
-# where nobody reads, it ends without a word, as any command
+# if its output is closed, it ends without a message, like any command
 "$BETTY_RUN" "$folder/run.ini" --output unread 2>err | head -n 3 >out
 [ "${PIPESTATUS[0]}" -eq 141 ] || fail "unread: another exit code: ${PIPESTATUS[*]}"
 [ ! -s err ] || fail "unread: something is said"
 none_left "unread"
 
-# Ctrl-Z holds all of them
+# Ctrl-Z stops all of them
 begin --output held
 kill -TSTP "$run"
 sleep 0.5
@@ -63,7 +63,7 @@ wait "$run"
 [ $? -eq 130 ] || fail "Ctrl-Z, and an end: another exit code"
 none_left "Ctrl-Z"
 
-# what all ranks find is said once, with the code that one rank would end with
+# an error that all ranks find is reported once, with the exit code of a single rank
 "$BETTY_RUN" "$folder/run.ini" --set model.fails=7 --output failed >out 2>err
 code=$?
 [ $code -eq 1 ] || fail "a failure: exit code $code"
@@ -75,13 +75,13 @@ code=$?
 [ "$(wc -l <err)" -eq 1 ] || fail "a wrong setting is not said once"
 [ ! -e wrong ] || fail "a wrong setting: a folder is left"
 
-# only rank 0 is heard
+# only rank 0 prints
 "$BETTY_RUN" "$folder/run.ini" --set engine.train_iters=4 --output whole >out 2>err || fail "a short run"
 of_one=$("$BETTY_RUN" "$folder/run.ini" --ranks 1 --set engine.train_iters=4 --output one | grep -c 'a problem prints')
 [ "$(grep -c 'a problem prints' out)" -eq "$of_one" ] || fail "other ranks print, too"
 grep -q '3 ranks, each a process of its own' out || fail "nothing is said of the ranks"
 
-# the bits of ranks in lockstep, whatever is sent together, and while others compute
+# the bits of ranks in lockstep, with any joining of messages, and with overlapping communication
 run turns reweight engine.train_iters=4 engine.valid_step=4 engine.ranks=3 engine.executor=lockstep
 for bucket in 0 1KiB 25MiB; do
     for overlap in true false; do
@@ -92,7 +92,7 @@ for bucket in 0 1KiB 25MiB; do
     done
 done
 
-# a checkpoint does not know how many ranks wrote it, nor where they were
+# a checkpoint does not depend on the number of ranks that wrote it, nor on where they ran
 for how in "--ranks 3" "--ranks 3 --set engine.executor=lockstep" "--ranks 1"; do
     # shellcheck disable=SC2086 # words
     "$BETTY_RUN" "$examples/reweight.ini" $how --set engine.train_iters=4 --output from >out 2>err || fail "$how"
@@ -101,7 +101,7 @@ for how in "--ranks 3" "--ranks 3 --set engine.executor=lockstep" "--ranks 1"; d
     rm -r from
 done
 
-# twice asked to stop, it stops at once
+# asked to stop twice, it stops at once
 begin --output twice
 kill -STOP "${ranks[2]}"
 kill -TERM "$run"

@@ -1,6 +1,6 @@
 #!/bin/bash
-# For scripts about ranks that are processes: a run without an end, which its options let crash, fail, leave or differ; and what
-# is asked of the way that it ends.
+# For scripts about ranks as processes: a run without an end, whose options make it crash, fail, exit or differ; and
+# checks of the way it ends.
 
 cat >model.c <<'C'
 #include <betty/betty.h>

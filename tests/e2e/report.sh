@@ -1,5 +1,5 @@
 #!/bin/bash
-# betty-run --report RUN [RUN ...]: a page of runs of an example, of a check and of an ablation, and what it says of mistakes.
+# betty-run --report RUN [RUN ...]: a page with runs of an example, a check and an ablation, and error messages.
 . "$(dirname "$0")/common.sh" || exit 1
 
 few=(--threads 1 --set engine.train_iters=20 --set engine.valid_step=10 --set engine.log_step=5)

@@ -1,6 +1,6 @@
 #!/bin/bash
-# Runs that are killed again and again, at any moment, and go on with --resume: what they come to is, to the last bit of
-# every tensor and every line of metrics, what a run comes to that was let alone.
+# Runs that are killed again and again, at any moment, and continued with --resume: the result equals that of an
+# undisturbed run, to the last bit of every tensor and every line of metrics.
 . "$(dirname "$0")/common.sh" || exit 1
 
 cat >problem.c <<'C'
@@ -82,18 +82,18 @@ momentum = 0.9
 batch_size = 6
 INI
 
-# What a run leaves, but for times.
+# The results of a run, without times.
 tensors() { sha256sum <"$1/checkpoints/step-120.safetensors"; } # FOLDER
 lines() { sed 's/"time":[^,]*,//' "$1/metrics.jsonl"; }
 summary() { grep -vE '"(seconds|data_seconds|ms_per_step|outside_bytes|output|checkpoint_step)":' "$1/summary.json"; }
 
 RANDOM=4711
-wanted=50 share=14 # kills: at least in all, and at most in one run
+wanted=50 share=14 # kills: the minimum in all runs, the maximum in one run
 [ -z "${BT_SANITIZE:-}" ] || wanted=8 share=3
 kills=0 writing=0
 
-# Starts, or goes on with, the run in FOLDER, and kills it some milliseconds after it has written a checkpoint, but not
-# for ever. Fails if it came to its end.
+# Starts or resumes the run in FOLDER, and kills it some milliseconds after it has written a checkpoint; after enough
+# lives, lets it finish. Fails if the run reached its end.
 one_life() { # FOLDER LIVES-BEFORE OPTIONS...
     local run=$1 before process code
     if [ "$2" -ge $share ]; then
@@ -146,8 +146,8 @@ while [ $kills -lt $wanted ]; do
 done
 echo "$kills kills, $writing of them while a file was being written"
 
-# A finished run that is given more steps has not said its last words: lines that only its end had are gone. (Steps at
-# which there are lines of training, of validation, of both, and none.)
+# A finished run that gets more steps is not finished: the lines written only because of its end are removed. (Steps
+# with lines of training, of validation, of both, and of neither.)
 for end in 1 39 40 47 48 96; do
     run=longer-$end
     "$BETTY_RUN" run.ini --set engine.train_iters=$end --output $run --quiet >out 2>err || fail "$run: the first run failed"
@@ -160,7 +160,7 @@ for end in 1 39 40 47 48 96; do
     diff <(lines whole-1) <(lines $run) || fail "$run: the metrics differ"
 done
 
-# An interrupt leaves a checkpoint, and the exit code says that it was one.
+# An interrupt leaves a checkpoint, and the exit code shows the interrupt.
 "$BETTY_RUN" run.ini --set engine.train_iters=100000000 --set engine.checkpoint_step=0 --output stopped >out 2>err &
 process=$!
 while [ ! -s stopped/metrics.jsonl ] && kill -0 $process; do sleep 0.01; done
@@ -174,7 +174,7 @@ ls stopped/checkpoints/step-*.json >/dev/null || fail "interrupted: no checkpoin
 process=$!
 while [ ! -s going-on ] && kill -0 $process; do sleep 0.01; done
 
-# A folder is for one run at a time.
+# Only one run at a time may use a folder.
 timeout 60 "$BETTY_RUN" --resume stopped --quiet >/dev/null 2>err
 code=$?
 [ $code -eq 2 ] || fail "a folder in use: exit code $code"
@@ -185,7 +185,7 @@ kill -TERM $process
 wait $process
 grep -q 'stopped: continuing after step' going-on || fail "a run that goes on does not say so: $(cat going-on)"
 
-# What cannot go on, or not like that.
+# Runs that cannot be resumed, or not in this way.
 refuse() { # TEXT OPTIONS...
     local text=$1
     shift
@@ -207,14 +207,14 @@ sed -i 's/bt_square(bt_sub/bt_abs(bt_sub/' problem.c
 refuse 'penalty: the checkpoint belongs to another problem: training_step records other operations than before' --resume whole-1
 sed -i 's/bt_abs(bt_sub/bt_square(bt_sub/' problem.c
 
-# A cosine that was planned for fewer steps rises again, which is said; one with its own end is not spoken of.
+# A cosine schedule planned for fewer steps rises again: there is a warning; for one with its own end there is none.
 "$BETTY_RUN" run.ini --set model.scheduler=cosine --set engine.train_iters=20 --output cosine --quiet 2>err || fail "cosine: $(cat err)"
 "$BETTY_RUN" --resume cosine --set engine.train_iters=30 >out 2>err || fail "cosine: it does not go on: $(cat err)"
 grep -q 'warning: \[model\] scheduler = cosine: scheduler_t_max is 20' out || fail "cosine: no warning: $(cat out)"
 "$BETTY_RUN" --resume cosine --set engine.train_iters=40 >out 2>err || fail "cosine: it does not go on again: $(cat err)"
 grep -q 'rises again' out && fail "cosine: a warning where nothing was planned: $(cat out)"
 
-# A damaged checkpoint is passed over, by name.
+# A damaged checkpoint is skipped, and named.
 cp -r killed-1-0 damaged
 printf X >>damaged/checkpoints/step-120.safetensors
 "$BETTY_RUN" run.ini --resume damaged >out 2>err || fail "a damaged checkpoint was not passed over"

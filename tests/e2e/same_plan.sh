@@ -1,6 +1,6 @@
 #!/bin/bash
-# A plan with values that are computed again is the same, to the byte, in every process, wherever its memory lies and
-# whatever it held: with each policy, and with budgets.
+# A plan with recomputed values is the same, byte for byte, in every process, whatever the addresses and contents of its
+# memory: with each policy, and with budgets.
 . "$(dirname "$0")/common.sh" || exit 1
 
 plan() { # FILE SETTING...

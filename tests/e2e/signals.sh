@@ -1,6 +1,6 @@
 #!/bin/bash
-# What Ctrl-C and its like do: before a run trains they end it at once, while it trains it leaves a checkpoint. And what a
-# long set-up says.
+# Ctrl-C and similar signals: before training they end the command at once, during training it leaves a checkpoint. And
+# the output of a long set-up.
 . "$(dirname "$0")/common.sh" || exit 1
 
 cat >slow.c <<'C'
@@ -35,8 +35,8 @@ log_step = 1000
 lr = 1e-9
 INI
 
-# begin OPTIONS...: betty-run in the background, as $run; until FILE TEXT: waits for it. What the run before has said is
-# gone first, or it could be taken for this one's, and the signal come before the program has begun.
+# begin OPTIONS...: betty-run in the background, as $run; until FILE TEXT: waits for the text. Old output is removed
+# first: otherwise it could be mistaken for this run's, and the signal sent before the program has started.
 begin() {
     rm -f out err
     "$BETTY_RUN" run.ini "$@" >out 2>err &
@@ -58,7 +58,7 @@ ends() { # WHAT SECONDS
     [ $((SECONDS - from)) -le "$2" ] || fail "$1: took $((SECONDS - from)) s to end"
 }
 
-# a set-up that takes long says so, and ends at once
+# a long set-up prints that, and ends at once
 for signal in INT TERM HUP; do
     begin --set model.sleeps=600 --output setup
     until_has out 'setting up: configuring model ('
@@ -73,7 +73,7 @@ if [ -s out ] || [ -s err ]; then cat out err; fail "--quiet is not"; fi
 "$BETTY_RUN" run.ini --plan --set model.sleeps=15 >out 2>err || fail "--plan failed"
 if grep -q 'setting up' out err; then cat out err; fail "a report has lines that are none of it"; fi
 
-# a run that trains leaves a checkpoint
+# a run in training leaves a checkpoint
 for signal in INT TERM HUP; do
     begin --output "trained-$signal"
     until_has out 'step '
@@ -83,7 +83,7 @@ for signal in INT TERM HUP; do
     [ -n "$(ls "trained-$signal"/checkpoints/step-*.json)" ] || fail "$signal: no checkpoint"
 done
 
-# so does one on three ranks, and two go on with it
+# so does one on three ranks, and two can resume it
 begin --ranks 3 --output ranks
 until_has out 'step '
 kill -INT $run
@@ -94,12 +94,12 @@ at=${at#step-}
 "$BETTY_RUN" --resume ranks --ranks 2 --set engine.train_iters=$((at + 5)) >out 2>err || fail "two ranks do not go on"
 [ -f "ranks/checkpoints/step-$((at + 5)).safetensors" ] || fail "two ranks have not gone on: $(ls ranks/checkpoints)"
 
-# nohup stays in force
+# nohup remains effective
 rm -f out err
 (trap '' HUP; exec "$BETTY_RUN" run.ini --output held >out 2>err) &
 run=$!
 until_has out 'step '
-# the process has the environment that it was given: it has not started itself again with another one
+# the process has its original environment: it has not restarted itself with another one
 if tr '\0' '\n' <"/proc/$run/environ" | grep GOMP_SPINCOUNT; then fail "the environment is another one"; fi
 kill -HUP $run
 sleep 1

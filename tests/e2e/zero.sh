@@ -1,10 +1,11 @@
 #!/bin/bash
-# ZeRO: whatever ranks divide among them, a run leaves the bits that it leaves where each has all. Where a number is a
-# sum over all parameters of a level (a penalty, dot products of cg, sama), it is to rounding, as ranks add their parts.
+# ZeRO: whatever the ranks divide among them, a run gives the bits of a run where each rank has everything. Numbers that
+# are sums over all parameters of a level (a penalty, dot products of cg, sama) agree up to rounding, as each rank adds
+# up its part.
 . "$(dirname "$0")/common.sh" || exit 1
 noise_images
 
-divided() { # bits, state (bits of what is kept, numbers to rounding) or rounded, INI SETTING...
+divided() { # bits, state (the state's bits, metrics up to rounding) or rounded, INI SETTING...
     local due=$1 ini=$2 strategy
     shift
     run whole "$@" engine.ranks=3
@@ -25,7 +26,7 @@ divided() { # bits, state (bits of what is kept, numbers to rounding) or rounded
 short=(engine.train_iters=6 engine.valid_step=6 engine.log_step=1)
 small=(classifier.resnet=8 classifier.batch_size=20 reweight.batch_size=10 reweight.clean=1 classifier.imbalance=2
     classifier.valid_batch_size=50)
-if ldd "$BETTY_RUN" | grep -q libasan; then # a look at each way; engine.zero and engine.ranks have the rest
+if ldd "$BETTY_RUN" | grep -q libasan; then # one test of each kind; engine.zero and engine.ranks cover the rest
     divided bits reweight "${short[@]}"
     turns=1 divided rounded maml "${short[@]}"
 else
@@ -33,7 +34,8 @@ else
         divided bits reweight "${short[@]}"
         divided bits reweight_cifar "${short[@]}" "${small[@]}"
         divided bits language "${short[@]}" engine.train_iters=2 engine.valid_step=2 language.batch_size=16 mixture.batch_size=16
-        # A learner's few examples are on each rank: there a product adds to what it meets, and with parts it does not.
+        # Each rank has a learner's few examples: a product there adds to existing values, which it cannot do with
+        # parts.
         divided rounded maml "${short[@]}"
         divided rounded learning_by_ignoring "${short[@]}"
     done
@@ -46,7 +48,7 @@ else
     divided rounded weak_labels "${short[@]}"
 fi
 
-# A checkpoint knows nothing of it: a run goes on with another strategy, and other numbers of ranks.
+# A checkpoint does not depend on it: a run can be resumed with another strategy, and other numbers of ranks.
 begin() { # FOLDER SETTING...
     run "$1" reweight engine.train_iters=20 engine.valid_step=10 engine.checkpoint_step=10 engine.checkpoint_keep=9 "${@:2}"
 }

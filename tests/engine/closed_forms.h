@@ -1,5 +1,5 @@
-/* tests/engine/closed_forms.h: small problems with known right answers, through the public interface. The letters R1,
- * R3, ... number closed forms; each test states its own. */
+/* tests/engine/closed_forms.h: small problems with known solutions, through the public interface. R1, R3, ... number
+ * the closed forms; each test states its own. */
 #ifndef CLOSED_FORMS_H
 #define CLOSED_FORMS_H
 
@@ -7,18 +7,17 @@
 
 enum { LARGEST = 16 };
 
-typedef struct numbers { /* what a case is made of: the callbacks read it through bt_user */
+typedef struct numbers { /* the numbers of a case: the callbacks read them through bt_user */
     double w[LARGEST], lambda[LARGEST];
     int ws, lambdas;
-    double x[LARGEST], y[LARGEST]; /* the lower data: rows of ws (or 1) numbers, and a target each */
+    double x[LARGEST], y[LARGEST]; /* the lower data: rows of ws (or 1) numbers, each with a target */
     int rows, columns;
     bt_step_fn *lower, *upper;
 } numbers;
 
 extern const bt_export closed_forms;
 
-/* An engine with the case's two problems, `upper` and `lower`, in double precision and set up by the lines of
- * `settings`
+/* An engine with the case's two problems, `upper` and `lower`, in double precision, with the lines of `settings`
  * ("lower.type = cg\nlower.cg_iterations = 2\n"). NULL after a failure. */
 bt_engine *closed_form_engine(numbers *n, const char *settings);
 

@@ -1,13 +1,13 @@
-/* tests/engine/decayed.h: two levels on a few images: the lower one a network of the test's, the upper one the
- * logarithm of how much its weights decay. */
+/* tests/engine/decayed.h: two levels on a few images: the lower one a network given by the test, the upper one the
+ * logarithm of its weight decay. */
 #ifndef DECAYED_H
 #define DECAYED_H
 
 #include "levels.h"
 
-enum { DECAYED_CHANNELS = 3, DECAYED_CLASSES = 4, DECAYED_ROWS = 24, DECAYED_SIDE = 16 /* at most */ };
+enum { DECAYED_CHANNELS = 3, DECAYED_CLASSES = 4, DECAYED_ROWS = 24, DECAYED_SIDE = 16 /* the largest sizes */ };
 
-/* x: images of so many pixels each way, y: their classes; for configure_train_data of both. */
+/* x: images of side x side pixels, y: their classes; for configure_train_data of both problems. */
 bt_dataset *decayed_images(int side);
 
 bt_module *decayed_penalty(bt_problem *self); /* configure_module of "upper" */

@@ -7,7 +7,7 @@
 
 #define TINY 1e-30 /* the imaginary step */
 
-/* ---- numbers without a pattern ---- */
+/* ---- arbitrary numbers ---- */
 
 static double drawn(int a, int b, int c)
 {
@@ -17,7 +17,7 @@ static double drawn(int a, int b, int c)
 
 double dense_row(int row, int input)
 {
-    static double drawn_once[ROWS][INPUTS]; /* it is asked for very often */
+    static double drawn_once[ROWS][INPUTS]; /* cached, as it is called very often */
     if (drawn_once[row][input] == 0)
         drawn_once[row][input] = 1.5 * drawn(1, row, input);
     return drawn_once[row][input];
@@ -31,7 +31,7 @@ double dense_share(int level, int other) { return 0.2 + 0.2 * drawn(3, level, ot
 
 typedef complex_number vector[N];
 
-/* To first order in the imaginary part, which is tiny: as exact as ctanh there, and much faster. */
+/* To first order in the imaginary part, which is tiny: as accurate as ctanh and much faster. */
 static complex_number tanh_near(complex_number z)
 {
     double t = tanh(creal(z));
@@ -57,7 +57,7 @@ static complex_number net(const complex_number *theta, int row, complex_number *
     return y;
 }
 
-/* The derivative of C_level with respect to each level's parameters that it reads, its own among them. */
+/* The derivative of C_level with respect to the parameters of each level that it reads, its own included. */
 static void gradient(const dense *d, int level, vector *theta, vector *result)
 {
     memset(result, 0, (size_t)d->levels * sizeof *result);
@@ -101,7 +101,7 @@ double dense_loss(const dense *d, int level)
     return sum;
 }
 
-/* The gradient at real parameters, those of `moved` shifted. */
+/* The gradient at real parameters, with those of `moved` shifted. */
 static void real_gradient(const dense *d, int level, int moved, const double *shift, double result[][N])
 {
     vector theta[LEVELS], g[LEVELS];
@@ -149,7 +149,7 @@ static void times(double matrix[N][N], const double *x, double *result)
     memcpy(result, product, sizeof product);
 }
 
-/* Gauss, of the first n rows and columns; the matrix must be positive definite. */
+/* Gaussian elimination on the first n rows and columns; the matrix must be positive definite. */
 static void solve(double matrix[N][N], double shift, const double *right, int n, double *x)
 {
     double a[N][N + 1];
@@ -183,7 +183,7 @@ typedef struct request {
 
 static void by_darts(const request *r, double *x) { memcpy(x, r->v, sizeof(double[N])); }
 
-/* alpha sum of (I - alpha H)^j v, j = 0 .. K, from the last term inwards. */
+/* alpha sum of (I - alpha H)^j v, j = 0 .. K, evaluated from the last term inwards. */
 static void by_neumann(const request *r, double *x)
 {
     double hx[N];
@@ -197,8 +197,8 @@ static void by_neumann(const request *r, double *x)
         x[i] *= NEUMANN_ALPHA;
 }
 
-/* What conjugate gradients compute, without their recurrences: the x among the combinations of v, Hv, H^2 v, ... whose
- * residual is perpendicular to all of these. */
+/* The result of conjugate gradients, without their recurrences: the combination x of v, Hv, H^2 v, ... whose residual
+ * is orthogonal to all of these. */
 static void by_cg(const request *r, double *x)
 {
     double basis[ITERATIONS][N], image[N], small[N][N] = {{0}}, right[N] = {0}, share[N];
@@ -244,11 +244,11 @@ static void by_sama(const request *r, double *x)
 /* With all columns the approximation is H. */
 static void by_nystrom(const request *r, double *x)
 {
-    solve(r->h, 0, r->v, N, x); /* H itself must be positive definite */
+    solve(r->h, 0, r->v, N, x); /* so H itself must be positive definite */
     solve(r->h, NYSTROM_RHO, r->v, N, x);
 }
 
-/* Steps of gradient descent on f + PENALTY C from the level's parameters; the other levels' part of v is a constant. */
+/* Gradient descent on f + PENALTY C from the level's parameters; the part of v from other levels is a constant. */
 static void by_penalty(const request *r, double *x)
 {
     double still[LEVELS][N], f[LEVELS][N], c[LEVELS][N], shift[N] = {0};
@@ -271,7 +271,8 @@ static const struct {
 } methods[] = {{"darts", by_darts}, {"neumann", by_neumann}, {"cg", by_cg},
                {"sama", by_sama},   {"nystrom", by_nystrom}, {"penalty", by_penalty}};
 
-/* What level's x brings to the levels that its loss reads; by a penalty also to those that the upper loss reads. */
+/* The contribution of the level's x to the levels that its loss reads; with a penalty also to those that the upper loss
+ * reads. */
 static void pass_on(const request *r, double second[][N][N], const double *x, double adjoint[][N])
 {
     bool penalty = strcmp(r->d->method[r->level], "penalty") == 0;
@@ -299,7 +300,7 @@ typedef struct state { /* of one parameter */
     complex_number theta, m, v;
 } state;
 
-/* By PyTorch's formulas; t: updates with this one. */
+/* PyTorch's formulas; t: the number of updates, including this one. */
 static state update(optimizer_kind kind, state s, complex_number g, int t)
 {
     if (kind == SGD)
@@ -315,21 +316,22 @@ static state update(optimizer_kind kind, state s, complex_number g, int t)
 }
 
 typedef struct adjoint_of_state {
-    double theta[LEVELS][N]; /* of every level's parameters */
+    double theta[LEVELS][N]; /* for the parameters of every level */
     double m[LEVELS][N], v[LEVELS][N];
 } adjoint_of_state;
 
-/* Of an update's results with respect to that of theta, m, v and g whose imaginary part was moved. */
+/* The derivative of the combined results of an update with respect to the argument (theta, m, v or g) whose imaginary
+ * part was shifted. */
 static double slope(state moved, double theta, double m, double v)
 {
     return (theta * cimag(moved.theta) + m * cimag(moved.m) + v * cimag(moved.v)) / TINY;
 }
 
-/* Back through the update: x = u_g^T a; a <- u_s^T a. */
+/* Backwards through the update: x = u_g^T a; a <- u_s^T a. */
 static void pull_update(optimizer_kind kind, const dense_record *r, double *theta, double *m, double *v, double *x)
 {
     for (int i = 0; i < N; i++) {
-        const state s = {0, r->m[i], r->v[i]}; /* no derivative depends on theta, to which the update is added */
+        const state s = {0, r->m[i], r->v[i]}; /* no derivative depends on theta, since the update is added to it */
         double at = theta[i], am = m[i], av = v[i];
         x[i] = slope(update(kind, s, r->g[i] + TINY * I, r->steps), at, am, av);
         m[i] = slope(update(kind, (state){s.theta, s.m + TINY * I, s.v}, r->g[i], r->steps), at, am, av);
@@ -341,10 +343,10 @@ static void pull_update(optimizer_kind kind, const dense_record *r, double *thet
 
 static const dense_record *kept(const dense *d, int level, int step) { return &d->kept[level][step % STEPS]; }
 
-/* Back through that step of level q; upper is what is asked about. */
+/* Backwards through this step of level q; upper: the level that asks for the hypergradient. */
 static void back(const dense *d, int upper, int q, int step, adjoint_of_state *a)
 {
-    static dense then; /* large */
+    static dense then; /* static, as it is large */
     double second[LEVELS][N][N], x[N], product[N];
     const dense_record *record = kept(d, q, step);
     then = *d;
@@ -360,7 +362,7 @@ static void back(const dense *d, int upper, int q, int step, adjoint_of_state *a
     }
 }
 
-/* Of some levels together: the last step first, whose ever it was. */
+/* Backwards through the steps of several levels together, latest first. */
 static void unroll(const dense *d, int upper, const int *group, int count, adjoint_of_state *a)
 {
     int next[LEVELS];
@@ -384,7 +386,7 @@ static void unroll(const dense *d, int upper, const int *group, int count, adjoi
 
 static bool unrolls(const dense *d, int level) { return strcmp(d->method[level], "itd") == 0; }
 
-/* The levels below, each after those that read it; of several that could be next the uppermost. Returns how many. */
+/* The levels below, each after those that read it; if several can be next, the uppermost. Returns their number. */
 static int in_order(const dense *d, int upper, int *order)
 {
     bool done[LEVELS] = {false};
@@ -397,16 +399,16 @@ static int in_order(const dense *d, int upper, int *order)
             continue;
         done[q] = true;
         order[count++] = q;
-        q = upper; /* from the top again */
+        q = upper; /* start again from the top */
     }
     return count;
 }
 
-/* By the level's own method, at the solution as it is. */
+/* By the level's own method, at the current parameters, taken as the solution. */
 static bool implicit(const dense *d, int upper, int q, double adjoint[][N])
 {
     double second[LEVELS][N][N], x[N];
-    bool first_order = strcmp(d->method[q], "penalty") == 0; /* which moves where v is 0, too */
+    bool first_order = strcmp(d->method[q], "penalty") == 0; /* moves even if v is 0 */
     int which = -1;
     for (int m = 0; m < (int)(sizeof methods / sizeof *methods); m++)
         which = strcmp(methods[m].name, d->method[q]) == 0 ? m : which;

@@ -1,4 +1,4 @@
-/* tests/engine/event_records.c: the files of events of a folder, read record by record. */
+/* tests/engine/event_records.c: reads the event files of a folder, record by record. */
 #include "event_records.h"
 
 #include <check.h>
@@ -10,7 +10,7 @@
 
 enum { TIME = 9 }; /* bytes of wall_time, with its tag */
 
-/* By a table, unlike the code under test. */
+/* With a table, unlike the code under test. */
 static uint32_t crc32c(const unsigned char *bytes, size_t size)
 {
     static uint32_t table[256];
@@ -39,7 +39,7 @@ static void expect_sum(const unsigned char *bytes, size_t size)
     ck_assert_uint_eq(little(bytes + size, 4), (uint32_t)((crc >> 15 | crc << 17) + 0xA282EAD8u));
 }
 
-/* Where the event's own fields begin, behind its time and its step. */
+/* The start of the event's own fields, after its time and step. */
 static const unsigned char *fields_of(const unsigned char *event)
 {
     ck_assert_uint_eq(event[0], 1 << 3 | 1);

@@ -74,7 +74,7 @@ void levels_params(bt_engine *engine, const char *problem, double *values, int64
     EXPECT_OK(bt_eval(bt_engine_problem(engine, problem), params, NULL, BT_ARRAY(values, count)));
 }
 
-/* Whatever order they were made in. */
+/* Independent of the order in which variables were created. */
 static void hash(void *user, const bt_var *var, const bt_block *block)
 {
     (void)block;

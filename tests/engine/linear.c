@@ -62,7 +62,7 @@ const bt_export linear_parts = {.abi = BT_ABI, .problems = {&t, &a, &b, &c, &d}}
 double linear_derivative(double (*reads)[LINEAR_LEVELS], const bool (*upper)[LINEAR_LEVELS], const double *p)
 {
     double slope[LINEAR_LEVELS] = {1}, rest = p[0], change = 1;
-    for (int pass = 0; pass < LINEAR_LEVELS; pass++) /* as often as the longest way has levels */
+    for (int pass = 0; pass < LINEAR_LEVELS; pass++) /* as many times as the longest path has levels */
         for (int i = 1; i < LINEAR_LEVELS; i++) {
             slope[i] = 0;
             for (int j = 0; j < LINEAR_LEVELS; j++)

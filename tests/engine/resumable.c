@@ -56,7 +56,7 @@ static double host_number(bt_problem *self)
     return 1 + 0.125 * (double)world->epochs + 0.25 * (double)world->loops + 0.5 * (double)bt_host_epoch(self);
 }
 
-/* Programs are compiled again after some steps. */
+/* Makes programs recompile after some steps. */
 static int64_t stage(bt_problem *self)
 {
     const resumable *world = bt_user(self);
@@ -82,7 +82,7 @@ static bt_tensor *lower_step(bt_problem *self, const bt_batch *batch)
     return bt_add(loss, bt_mul(bt_add(bt_at(strength, 0), tiny), size));
 }
 
-/* A second lower level, with batches from a callback, so that the upper one has to wait for both. */
+/* A second lower level with batches from a callback, so that the upper one must wait for both. */
 static bt_status side_batch(bt_problem *self, bt_mode mode, int64_t index, bt_batch *batch)
 {
     const resumable *world = bt_user(self);
@@ -177,7 +177,7 @@ void resumable_finish(bt_engine *engine, resumable *world)
     EXPECT_OK(bt_engine_run(engine));
 }
 
-/* ---- all that a run is ---- */
+/* ---- the complete state of a run ---- */
 
 static void add(uint64_t *sum, const void *data, size_t size) { *sum = bt_hash(*sum, data, size); }
 static void add_number(uint64_t *sum, int64_t number) { add(sum, &number, sizeof number); }
@@ -186,7 +186,7 @@ static void add_variable(void *user, const bt_var *var, const bt_block *block)
 {
     (void)block;
     uint64_t *sum = user;
-    if (var->category != BT_BATCH) /* whatever order they were made in */
+    if (var->category != BT_BATCH) /* independent of the order of creation */
         *sum += bt_hash(bt_hash_text(bt_hash_text(0, var->owner), var->name), var_near(var), var->bytes);
 }
 

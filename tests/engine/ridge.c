@@ -21,7 +21,7 @@ ridge ridge_data(void)
 
 /* ---- by the library ---- */
 
-/* Each row as three entries, the columns turned round, one of them of nothing. */
+/* Each row as three sparse entries in reverse column order, one of them a zero. */
 static void add_sparse(bt_dataset *data, const double *x, int count)
 {
     double value[3 * RIDGE_ROWS];

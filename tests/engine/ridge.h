@@ -12,22 +12,22 @@ enum { RIDGE_ROWS = 10, RIDGE_UPPER_ROWS = 7 };
 typedef struct ridge {
     double x[RIDGE_ROWS * 2], y[RIDGE_ROWS];
     double upper_x[RIDGE_UPPER_ROWS * 2], upper_y[RIDGE_UPPER_ROWS];
-    double w[2], lambda[2]; /* at the start */
-    bool sparse;            /* the library has the rows of x as sparse ones */
+    double w[2], lambda[2]; /* initial values */
+    bool sparse;            /* the library stores the rows of x as sparse rows */
 } ridge;
 
 ridge ridge_data(void);
 extern const bt_export ridge_parts;                         /* upper, lower; bt_user is a ridge */
-bt_engine *ridge_engine(ridge *data, const char *settings); /* linked both ways, not shuffled */
+bt_engine *ridge_engine(ridge *data, const char *settings); /* dependencies in both directions, no shuffling */
 
-void ridge_fill(bt_engine *engine, ridge *data, const char *settings); /* such a new one */
+void ridge_fill(bt_engine *engine, ridge *data, const char *settings); /* for a new engine */
 
 /* ---- the same in plain C ---- */
 
 typedef struct rows { /* a batch */
     int from, count;
 } rows;
-rows rows_next(int total, int batch, int *drawn); /* in order, epoch after epoch, the last of each may be short */
+rows rows_next(int total, int batch, int *drawn); /* in order, epoch after epoch; the last batch of each may be short */
 
 /* Means over all rows of the `n` batches. */
 void plain_lower(const ridge *data, const rows *batches, int n, const double *w, const double *lambda,

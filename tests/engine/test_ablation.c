@@ -1,4 +1,4 @@
-/* tests/engine/test_ablation.c: the rows of --ablate: which there are, what they plan, measure and compute. */
+/* tests/engine/test_ablation.c: the rows of --ablate: which rows exist, and what they plan, measure and compute. */
 #include "resumable.h"
 #include "ridge.h"
 
@@ -42,7 +42,7 @@ START_TEST(alone_and_together)
     static const char *const changes[] = {"", "0", "3", "03", "1", "2", "4", "24", "1234"};
     expect_rows(choices, 5, names, changes);
     static const char *const one[] = {"as configured", "upper: size = 2", NULL};
-    expect_rows(choices, 1, one, changes); /* alone it is everything */
+    expect_rows(choices, 1, one, changes); /* by itself it is the whole configuration */
     expect_rows(choices, 0, (const char *const[]){"as configured", NULL}, changes);
 }
 END_TEST
@@ -68,11 +68,11 @@ END_TEST
 
 /* ---- whole tables ---- */
 
-typedef struct world { /* in memory that children share */
+typedef struct world { /* in memory shared with children */
     ridge data;
     char settings[400];
-    int leaks;          /* at the set-up of this row memory is taken that no plan knows; 0: of none */
-    int loads, stop_at; /* rows that have begun; the one that stops all */
+    int leaks;          /* the row whose set-up allocates unplanned memory; 0: none */
+    int loads, stop_at; /* rows started so far; the one that stops everything */
     volatile sig_atomic_t stop;
 } world;
 
@@ -139,7 +139,7 @@ static void expect_names(const json_t *all, const char *const *names)
     ck_assert_uint_eq(json_array_size(rows), count);
 }
 
-/* The plan of the same settings, written by hand. */
+/* The plan of the same settings, written out by hand. */
 static void expect_plan(const json_t *all, const char *name, const char *settings)
 {
     char whole[600];
@@ -199,7 +199,7 @@ START_TEST(planned_as_by_hand)
 }
 END_TEST
 
-/* Of two keys that cannot be together, a row that sets one gives the other its default. */
+/* If two keys are mutually exclusive, a row that sets one resets the other to its default. */
 START_TEST(in_the_place_of_another)
 {
     json_t *all;
@@ -214,8 +214,8 @@ START_TEST(in_the_place_of_another)
 }
 END_TEST
 
-/* batch_size = all, or more than there are: of the 10 rows of the lower level, halves are micro-batches, quarters are
- * none; the 7 of the upper one are not to be divided. */
+/* batch_size = all, or larger than the data: half of the lower level's 10 rows can be a micro-batch, a quarter cannot;
+ * the upper level's 7 rows cannot be divided. */
 START_TEST(all_examples)
 {
     static const char *const sizes[] = {"all", "100"};
@@ -238,7 +238,7 @@ START_TEST(all_examples)
 }
 END_TEST
 
-/* A level's own rows; what does nothing there has none. */
+/* A level's own rows; changes without effect have no row. */
 START_TEST(one_level)
 {
     static const char *const names[] = {"as configured",
@@ -262,7 +262,7 @@ START_TEST(one_level)
 }
 END_TEST
 
-/* What is exact has the same bits in everything; what the process held before a row does not count. */
+/* Exact methods give the same bits in every row; what the process held before a row does not count. */
 START_TEST(measured)
 {
     json_t *all, *row;
@@ -295,7 +295,7 @@ START_TEST(measured)
 }
 END_TEST
 
-/* The hypergradient whose product is taken on one half of the lower batch, beside that on all of it, in plain C. */
+/* The hypergradient with its product on one half of the lower batch, against that on all of it, in plain C. */
 START_TEST(first_hypergradient)
 {
     static const plain_method darts = {PLAIN_DARTS, 0, 0};
@@ -327,7 +327,7 @@ END_TEST
 
 #define DARTS "lower.type = darts\nlower.batch_size = 4\nupper.batch_size = 3\n"
 
-/* Memory that nobody has planned is found, and fails the whole. */
+/* Unplanned memory is detected, and fails the whole table. */
 START_TEST(mismatch)
 {
     json_t *all;
@@ -344,7 +344,7 @@ START_TEST(mismatch)
 }
 END_TEST
 
-/* detach = follow has no product by vjp: that row says so, the others go on. */
+/* detach = follow allows no vjp product: that row reports it, and the others continue. */
 START_TEST(failing_row)
 {
     json_t *all;
@@ -365,7 +365,7 @@ START_TEST(failing_row)
 }
 END_TEST
 
-/* The third row is stopped: the two before are there. */
+/* The third row is stopped: the first two are kept. */
 START_TEST(interrupted)
 {
     json_t *all;
@@ -383,7 +383,7 @@ END_TEST
 
 /* ---- the picture ---- */
 
-/* The sum of the bar's rectangles in the row of this name, and what stands behind it. */
+/* The total width of the bar's rectangles in the row of this name, and the text after it. */
 static double bar_of(const char *svg, const char *name)
 {
     char text[80];

@@ -1,6 +1,6 @@
-/* tests/engine/test_ablation_memory.c: rows of --ablate whose values are computed again: of a perceptron, a ResNet and
- * a ConvNet, with every policy of checkpointing and with budgets. Each measures the bytes that were planned, to the
- * byte, and has the first hypergradient of the row as configured, to the bit. */
+/* tests/engine/test_ablation_memory.c: rows of --ablate that recompute values: a perceptron, a ResNet and a ConvNet,
+ * with every policy of checkpointing and with budgets. Each measures exactly the planned bytes, and has the first
+ * hypergradient of the row as configured, bit for bit. */
 #include "decayed.h"
 #include "resumable.h"
 
@@ -57,7 +57,7 @@ static bt_status load(void *user, bt_engine *engine)
 
 /* ---- rows ---- */
 
-/* A row of this choice, or as configured, taken in a child; its plan and its result. */
+/* A row of this choice, or the row as configured, run in a child; its plan and its result. */
 typedef struct taken {
     bt_turn turn;
     json_t *plan, *result;
@@ -111,7 +111,7 @@ static void expect_measured(const taken *t, const char *what, const char *why)
 
 static const struct {
     const char *level, *key, *value;
-    double part; /* of the planned bytes of the row as configured, behind the value; 0: none */
+    double part; /* the budget as a fraction of the planned bytes of the row as configured; 0: no budget */
 } rows[] = {
     {"lower", "checkpointing", "none", 0},     {"lower", "checkpointing", "cheap", 0},
     {"lower", "checkpointing", "cost:20%", 0}, {"lower", "checkpointing", "cost:200%", 0},
@@ -122,7 +122,7 @@ static const struct {
     {"engine", "memory_budget", "", 0.5},      {"lower", "memory_budget", "", 0.8},
 };
 
-/* One row of each network; of a budget that is too small, with the least that there can be. */
+/* One row for each network; for a budget that is too small, the message has the minimum. */
 START_TEST(measured_as_planned)
 {
     const int net = _i % NETS, r = _i / NETS;

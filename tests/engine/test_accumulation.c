@@ -1,4 +1,4 @@
-/* tests/engine/test_accumulation.c: a step over K micro-batches is the step over the one large batch. */
+/* tests/engine/test_accumulation.c: a step over K micro-batches equals the step over the one large batch. */
 #include "ridge.h"
 
 #include "engine/session/session.h"
@@ -8,13 +8,13 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { MOST = 60 }; /* micro-batches of a case */
+enum { MOST = 60 }; /* the most micro-batches of any case */
 
 static const double lr = 0.3, momentum = 0.9, upper_lr = 0.2;
 
 #define LOWER "lower.optimizer = sgd\nlower.lr = 0.3\nlower.momentum = 0.9\nupper.lr = 0.2\n"
 
-typedef struct plain_run { /* SGD on both levels, every lower step followed by an upper one */
+typedef struct plain_run { /* SGD on both levels, one upper step after every lower step */
     const ridge *data;
     double w[2], lambda[2], velocity[2];
     int lower_drawn, upper_drawn;
@@ -62,7 +62,8 @@ static void expect(bt_engine *engine, const plain_run *run)
     }
 }
 
-/* 4, 4, 2 rows make one epoch, so three of them are the large batch; two of them are in turn 8, 6, 6 rows. */
+/* An epoch has batches of 4, 4, 2 rows, so three micro-batches are the large batch; two of them have 8, 6, 6 rows in
+ * turn. */
 START_TEST(lower_alone)
 {
     static const int cases[][2] = {{3, 4}, {2, 4}, {1, 10}, {5, 2}, {4, 3}, {7, 10}};
@@ -123,18 +124,18 @@ static void two_levels(int which, int micros, int batch, int upper_micros, int u
 START_TEST(product_of_all) { two_levels(_i, 3, 4, 2, 3, true); }
 END_TEST
 
-/* 4, 4 | 2, 4 | 4, 2 rows: two, one or no short batch among them, in another order than in the program. */
+/* 4, 4 | 2, 4 | 4, 2 rows: two, one or no short batch among them, in an order that differs from the program's. */
 START_TEST(product_of_all_in_any_order) { two_levels(_i, 2, 4, 3, 2, true); }
 END_TEST
 
 START_TEST(product_of_many_short) { two_levels(_i, 4, 7, 2, 4, true); /* 7, 3, 7, 3 */ }
 END_TEST
 
-/* With 10 rows in batches of 7 every other one is short: 20 of 41, or 21. */
+/* With 10 rows in batches of 7 every second one is short: 20 of 41, or 21. */
 START_TEST(product_of_more_short_than_programs) { two_levels(_i, 41, 7, 2, 4, true); }
 END_TEST
 
-/* The batches of a whole run can be counted: here there would be 2e18, of 7 rows. */
+/* Counting the batches of a whole run must not overflow: here there would be 2e18, of 7 rows. */
 START_TEST(too_long_a_run)
 {
     ridge data = ridge_data();
@@ -152,7 +153,7 @@ END_TEST
 START_TEST(one_batch) { two_levels(_i, 1, 4, 1, 3, false); }
 END_TEST
 
-/* Two micro-batches to an update, three updates; the rate falls to a tenth after two updates. */
+/* Two micro-batches per update, three updates; the rate falls to a tenth after two updates. */
 START_TEST(scheduler_moves_per_update)
 {
     ridge data = ridge_data();
@@ -177,7 +178,7 @@ START_TEST(scheduler_moves_per_update)
 }
 END_TEST
 
-/* ---- losses that are no mean over the examples, which is said ---- */
+/* ---- losses that are not a mean over the examples: there is a warning ---- */
 
 static bt_dataset *ten_rows(bt_problem *self)
 {
@@ -217,7 +218,7 @@ static bt_tensor *a_mean(bt_problem *self, const bt_batch *batch) { return bt_me
 static const struct {
     bt_step_fn *loss;
     const char *warning; /* NULL: none */
-    double whole, parts; /* where the parameter ends, in one batch and in three; NaN: not known */
+    double whole, parts; /* the final parameter, with one batch and with three; NaN: unknown */
 } splits[] = {
     {quotient, "training_step (div)", -34.8, -45.9},
     {variance, "training_step (square)", -2468, -596},
@@ -286,13 +287,13 @@ static bt_tensor *deep_loss(bt_problem *self, const bt_batch *batch)
     return bt_mean(bt_square(x));
 }
 
-/* Gradients are added where the sums lie: none of a micro-batch stands beside them, and what is computed again makes
- * room, as it does without. */
+/* Gradients are accumulated directly in the sums: no separate gradient of a micro-batch exists, and recomputation frees
+ * as much as without micro-batches. */
 START_TEST(one_gradient_in_memory)
 {
     static const char *const settings[] = {"", "lower.checkpointing = sqrt\n"};
     const size_t gradients = DEEP * WIDE * (WIDE + 1) * sizeof(double), value = EACH * WIDE * sizeof(double);
-    const size_t values[] = {DEEP + 2, 7}; /* that are alive at once */
+    const size_t values[] = {DEEP + 2, 7}; /* alive at once */
     bt_problem_def def = {.name = "lower",
                           .configure_train_data = wide_rows,
                           .configure_module = deep_layers,

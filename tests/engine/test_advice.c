@@ -1,5 +1,5 @@
-/* Messages that say which setting to change: what they say is followed to the letter, and then the run works, the
- * message is gone, and the hypergradient is the right one. */
+/* Messages that suggest a setting: following the suggestion literally makes the run work, removes the message, and
+ * gives the right hypergradient. */
 #include "levels.h"
 
 #include "engine/config/keys.h"
@@ -22,8 +22,8 @@ static bt_module *two(bt_problem *self) { return (void)self, bt_nn_parameter(bt_
 static bt_tensor *of(bt_problem *self, const char *name) { return bt_forward(bt_peer(self, name)); }
 static bt_tensor *half(bt_tensor *a, bt_tensor *b) { return bt_sub(bt_mul(0.5, bt_square(a)), bt_mul(a, b)); }
 
-/* top t, bottom w, mid z: C_bottom = w^2/2 - t w, C_mid = z^2/2 - w z, C_top = z^2/2: all start at the solution of 2,
- * and dF/dt = z = 2. */
+/* top t, bottom w, mid z: C_bottom = w^2/2 - t w, C_mid = z^2/2 - w z, C_top = z^2/2. All start at the solution for t =
+ * 2, and dF/dt = z = 2. */
 static bt_tensor *bottom_step(bt_problem *self, const bt_batch *batch)
 {
     return (void)batch, half(of(self, "bottom"), of(self, "top"));
@@ -45,8 +45,8 @@ static bt_tensor *short_step(bt_problem *self, const bt_batch *batch)
     return (void)batch, bt_mul(0.5, bt_square(of(self, "bottom")));
 }
 
-/* The score-function gradient: x are draws from N(t, 1), whose reward x w does not depend on t by a derivative. With
- * w = t = 2 it is -mean(x w (x - t)) = -2 (38.5 - 2 * 5.5) = -55. */
+/* The score-function gradient: x are draws from N(t, 1), and the reward x w has no derivative in t. With w = t = 2 it
+ * is -mean(x w (x - t)) = -2 (38.5 - 2 * 5.5) = -55. */
 static bt_tensor *score_step(bt_problem *self, const bt_batch *batch)
 {
     bt_tensor *x = bt_field(batch, "x");
@@ -77,8 +77,8 @@ static const bt_export score = {.abi = BT_ABI, .problems = {&score_top, &bottom}
 static const struct {
     const bt_export *parts;
     const char *lines, *message, *advice; /* advice: a part of the message */
-    const char *followed;                 /* added to the lines */
-    double value;                         /* of the hypergradient of top; 0: not asked for */
+    const char *followed;                 /* the settings to add */
+    double value;                         /* of the hypergradient of top; 0: do not ask for it */
 } cases[] = {
     {&chain, "dependencies.u2l = top > bottom\ndependencies.l2u = bottom > mid, mid > top\n",
      "mid does not reach bottom through u2l", "u2l = top > bottom, bottom > mid and l2u = mid > top",
@@ -121,8 +121,8 @@ static const struct {
      "bottom.scheduler = none\nbottom.scheduler_warmup = 2\n", 2},
 };
 
-/* A run with these lines, and what it fails with or warns of in `said`. NULL: not asked for the hypergradient of top.
- */
+/* Whether a run with these settings succeeds; its error and warnings go to `said`. NULL: do not ask for the
+ * hypergradient of top. */
 static bool runs(const bt_export *parts, const char *lines, bt_text *said, double *value)
 {
     bt_engine *engine = levels_engine(parts, NULL, lines);
@@ -159,7 +159,7 @@ START_TEST(is_right)
 }
 END_TEST
 
-/* type = reinforce: what is said to take its place is right, and nothing passes through the solution beside it. */
+/* type = reinforce: its suggested replacement is right, and the solution contributes nothing else. */
 START_TEST(a_score_function)
 {
     static const char lines[] = LINKED "engine.train_iters = 4\nbottom.lr = 0.5\ntop.lr = 0\nbottom.type = ";
@@ -179,14 +179,14 @@ START_TEST(a_score_function)
 }
 END_TEST
 
-/* Words that are known from elsewhere: each message ends with those to use, which are taken. */
+/* Words from other programs: each message ends with the words to use, and these are accepted. */
 START_TEST(words_to_use)
 {
     for (const bt_key *key = bt_keys; key->name; key++) {
         const char *rest = key->refused, *word;
         size_t length;
         while (rest && (word = bt_word_next(&rest, '|', &length)) != NULL) {
-            if (!key->words) /* names of methods and optimisers: the configuration knows them */
+            if (!key->words) /* names of methods and optimisers are defined by the configuration */
                 continue;
             char text[100], instead[100];
             int64_t field[2 + BT_MAX_ITEMS];

@@ -1,11 +1,11 @@
-/* tests/engine/test_after_check.c: a check leaves the engine as it was, whatever it came across while it trained. */
+/* tests/engine/test_after_check.c: a check restores the engine completely, whatever happened while it trained. */
 #include "levels.h"
 
 #include "engine/session/session.h"
 #include "support/suite.h"
 #include <string.h>
 
-/* Two leaves, "low" and "other"; every callback may change something that a check has to put back. */
+/* Two leaves, "low" and "other"; every callback may change something that a check must restore. */
 
 static bt_dataset *rows(bt_problem *self)
 {
@@ -47,7 +47,7 @@ static bt_tensor *low_step_by_thirds(bt_problem *self, const bt_batch *batch)
     return bt_mul(bt_static_int(self, "third", third) ? 0.5 : 1, low_step(self, batch));
 }
 
-static void rewire(bt_problem *self) /* the same dependencies, but the programs are compiled again */
+static void rewire(bt_problem *self) /* the same dependencies, but the programs are recompiled */
 {
     EXPECT_OK(bt_set_dependency(self, "up > low", "low > up"));
 }
@@ -89,15 +89,15 @@ static void check(bt_engine *engine)
     bt_check_result_free(result);
 }
 
-/* With what a callback has asked for while they were made. */
+/* Including the changes that callbacks ask for. */
 static void take_steps(bt_engine *engine, int64_t count)
 {
     for (int64_t i = 0; i < count; i++)
         EXPECT_OK(bt_session_step(engine));
 }
 
-/* In the middle of an inner loop, with steps behind it that the next hypergradient goes back through; after the third
- * one programs are new, and there are none. */
+/* In the middle of an inner loop, after steps that the next hypergradient will go back through; after the third, the
+ * programs are new and there are no such steps. */
 static const int64_t middles[] = {1, 2, 4, 5};
 enum { MIDDLES = sizeof middles / sizeof *middles };
 
@@ -133,8 +133,8 @@ START_TEST(where_the_hierarchy_would_change)
 }
 END_TEST
 
-/* Every sixth step of the one and every fourth of the other: once the first steps are made, one of them is always in
- * the middle of a loop, or waits for the other. */
+/* One inner loop has six steps, the other four: after the first steps, one of them is always within a loop or waits for
+ * the other. */
 START_TEST(loops_that_never_begin_together)
 {
     static const bt_export parts = {.abi = BT_ABI, .problems = {&up_of_both, &low, &other}};

@@ -1,4 +1,4 @@
-/* What a program asks an engine: the check of its hypergradients, its memory, batches for its problems.
+/* Requests of a program to an engine: the check of its hypergradients, its memory, batches for its problems.
  *
  *   lower  C(w) = |w|^2 - lambda w     upper  F = |w - 1|^2 / 2: with cg, exact at the solution */
 #include "levels.h"
@@ -13,7 +13,7 @@ enum { SIZE = 3 };
 
 typedef struct world {
     bool detaches;     /* the upper loss does not see w move */
-    bt_engine *engine; /* asked in the middle of a step */
+    bt_engine *engine; /* the engine to ask in the middle of a step */
     bt_status asked;
 } world;
 

@@ -1,5 +1,5 @@
-/* tests/engine/test_asked.c: what a program asks of an engine from outside: reports, data sets of its own, validation
- * batches; and what is said to a program that asks wrongly. */
+/* tests/engine/test_asked.c: requests of a program to an engine: reports, its own data sets, validation batches; and
+ * error messages for wrong requests. */
 #include "levels.h"
 #include "resumable.h"
 
@@ -99,7 +99,7 @@ START_TEST(reports)
 }
 END_TEST
 
-/* A set that comes with the problems is there for their engine, and not after it. */
+/* A set that comes with the problems exists as long as their engine. */
 START_TEST(own_data_set)
 {
     bt_engine *engine = levels_engine(&parts, NULL, LINKS);
@@ -115,7 +115,7 @@ START_TEST(own_data_set)
 }
 END_TEST
 
-/* Validation data without a validation_step: for a program that evaluates by itself. */
+/* Validation data without a validation_step: for a program that evaluates on its own. */
 START_TEST(validation_batches)
 {
     bt_engine *engine = levels_engine(&parts, NULL, LINKS "lower.valid_batch_size = 2\n");
@@ -138,7 +138,7 @@ START_TEST(validation_batches)
 }
 END_TEST
 
-/* ---- asked wrongly ---- */
+/* ---- wrong requests ---- */
 
 static void expect_said(bt_engine *engine, const char *text)
 {
@@ -193,7 +193,7 @@ START_TEST(wrong_questions)
 }
 END_TEST
 
-/* Trains, answers and saves as if nothing had been asked. */
+/* The engine still trains, answers and saves. */
 static void expect_alive(bt_engine *engine)
 {
     double value;
@@ -214,7 +214,7 @@ START_TEST(an_engine_survives_wrong_questions)
         bt_status status[] = {
             question == 0 ? bt_eval(problem, sum_of_params, NULL, BT_ARRAY(room, 2)) : BT_OK,
             question == 1 ? bt_eval(problem, NULL, NULL, BT_ARRAY(room)) : BT_OK,
-            question == 2 ? bt_eval(problem, lower_step, NULL, BT_ARRAY(room)) : BT_OK, /* which needs a batch */
+            question == 2 ? bt_eval(problem, lower_step, NULL, BT_ARRAY(room)) : BT_OK, /* needs a batch */
             question == 3 ? bt_hypergradient(problem, BT_ARRAY(room, 3)) : BT_OK,
             question == 4 ? bt_engine_set(engine, "lower.lr", "8") : BT_OK,
             question == 5 ? bt_engine_load(engine, "none.ini") : BT_OK,
@@ -241,7 +241,7 @@ START_TEST(an_engine_survives_wrong_questions)
 }
 END_TEST
 
-/* What has failed before the engine is asked, and has nothing to do with it. */
+/* An earlier, unrelated failure. */
 START_TEST(an_earlier_failure)
 {
     bt_engine *engine = levels_engine(&parts, NULL, LINKS "engine.train_iters = 3\n");
@@ -257,7 +257,7 @@ START_TEST(an_earlier_failure)
 }
 END_TEST
 
-/* A step that failed is half made: the engine is at an end, and says why. */
+/* A failed step is incomplete: the engine cannot continue, and says why. */
 static bt_status no_third_batch(bt_problem *self, bt_mode mode, int64_t index, bt_batch *batch)
 {
     double x = (double)index;
@@ -332,7 +332,7 @@ int main(void)
 {
     Suite *suite = suite_create("asked");
     TCase *tests = tcase_create("asked");
-    tcase_add_checked_fixture(tests, resumable_enter, resumable_leave); /* what is saved goes with the folder */
+    tcase_add_checked_fixture(tests, resumable_enter, resumable_leave); /* saved files disappear with the folder */
     tcase_add_test(tests, equation);
     tcase_add_test(tests, reports);
     tcase_add_test(tests, own_data_set);

@@ -1,6 +1,5 @@
-/* Batch normalisation under the engine: its buffers move once for each micro-batch of their owner's own step, by the
- * formula, and by nothing else: no hypergradient, whichever way it is computed, no other level's step, no validation.
- */
+/* Batch normalisation in the engine: its buffers are updated once for each micro-batch of their owner's own step, by
+ * the formula, and by nothing else: no hypergradient by any method, no step of another level, no validation. */
 #include "levels.h"
 
 #include "engine/session/session.h"
@@ -29,8 +28,8 @@ static bt_dataset *rows(bt_problem *self)
     return data;
 }
 
-/* The first normalisation sees the data themselves, so that its statistics are known; the second one what a layer
- * makes of them. */
+/* The first normalisation sees the data directly, so its statistics are known; the second sees the output of a
+ * layer. */
 static bt_module *net(bt_problem *self)
 {
     (void)self;
@@ -101,7 +100,7 @@ static void statistics(int from, int to, double mean[WIDTH], double variance[WID
     }
 }
 
-/* After so many micro-batches of the file's order, each of them having moved the buffers once. */
+/* After this many micro-batches in file order, each of which updates the buffers once. */
 static void expect_moved(bt_engine *engine, int micro_batches)
 {
     double mean[WIDTH] = {0}, variance[WIDTH] = {1, 1, 1, 1}, found[WIDTH], m[WIDTH], v[WIDTH];
@@ -127,7 +126,7 @@ START_TEST(each_way_of_differentiating)
     static const char *const products[] = {"jvp", "vjp", "finite"};
     const bt_method_def *method = bt_method_builtin(_i / 3);
     if (!method || method == &bt_method_none)
-        return; /* there are fewer methods than the loop has room for; the last asks for nothing */
+        return; /* the loop has spare iterations; the last method asks for nothing */
     char settings[256];
     snprintf(settings, sizeof settings, "lower.type = %s\nlower.product = %s\nlower.unroll_steps = 2\n", method->name,
              products[_i % 3]);
@@ -137,7 +136,7 @@ START_TEST(each_way_of_differentiating)
         expect_moved(engine, step);
         uint64_t before = levels_hash(engine, "lower");
         double gradient[1];
-        bool there = strcmp(method->name, "itd") != 0 || step % 2; /* itd: not where an inner loop has just ended */
+        bool there = strcmp(method->name, "itd") != 0 || step % 2; /* itd: not right after an inner loop has ended */
         bt_status status = bt_hypergradient(bt_engine_problem(engine, "upper"), BT_ARRAY(gradient, 1));
         ck_assert_msg(status == (there ? BT_OK : BT_ERROR_ARGUMENT), "%s: %s", method->name, bt_error());
         bt_error_clear();
@@ -161,11 +160,11 @@ START_TEST(each_micro_batch)
 }
 END_TEST
 
-/* ---- values that are computed again ---- */
+/* ---- recomputed values ---- */
 
 enum { BLOCKS = 4, BUFFERS = 2 * (BLOCKS + 1) };
 
-/* The first normalisation sees the data, as in `net`; then some layers, whose values are worth dropping. */
+/* The first normalisation sees the data, as in `net`; the layers after it have values worth dropping. */
 static bt_module *blocks(bt_problem *self)
 {
     (void)self;
@@ -216,7 +215,7 @@ static const char *const policies[] = {"lower.checkpointing = every:1\n", "lower
                                        "lower.checkpointing = modules:*\n", "lower.checkpointing = ops:*\n",
                                        "lower.checkpointing = cost:1000%\n"};
 
-/* Statistics move once a step, however often the values that they come from are computed, and every bit of them is as
+/* Statistics are updated once per step, however often the values behind them are recomputed, with the same bits as
  * without. */
 START_TEST(computed_again)
 {
@@ -257,7 +256,7 @@ START_TEST(validation_reads_and_writes_nothing)
 }
 END_TEST
 
-/* A module that is called twice in a step moves twice, one after the other, as in PyTorch. */
+/* A module called twice in a step updates twice in sequence, as in PyTorch. */
 static bt_tensor *twice_step(bt_problem *self, const bt_batch *batch)
 {
     return bt_add(lower_step(self, batch), bt_mul(0, error(self, batch)));
@@ -283,7 +282,7 @@ START_TEST(two_calls_in_a_step)
 }
 END_TEST
 
-/* ---- accumulation is not the large batch, and that is said ---- */
+/* ---- accumulation differs from the large batch: there is a warning ---- */
 
 static bool warned(const char *settings, const char *part)
 {
@@ -311,7 +310,7 @@ static bt_module *line(bt_problem *self)
     return bt_nn_linear(WIDTH, 1);
 }
 
-/* Weights of the examples that sum to 1 over the batch; and a plain loss, which is additive. */
+/* Example weights that sum to 1 over the batch; and a plain loss, which is additive. */
 static bt_tensor *normalised_step(bt_problem *self, const bt_batch *batch)
 {
     bt_tensor *away = bt_square(bt_sub(bt_squeeze(bt_forward(self, bt_field(batch, "x")), 1), bt_field(batch, "y")));

@@ -1,6 +1,5 @@
-/* tests/engine/test_bf16_true.c: parameters and gradients that are kept in bf16: bytes, first values, small updates
- * that count in the mean, hypergradients beside those in double precision, runs that are taken up again, checkpoints.
- */
+/* tests/engine/test_bf16_true.c: parameters and gradients stored in bf16: bytes, initial values, small updates that
+ * count on average, hypergradients against double precision, resumed runs, checkpoints. */
 #include "levels.h"
 #include "resumable.h"
 #include "two_nets.h"
@@ -48,14 +47,14 @@ static bt_engine *slope_engine(const char *more)
     return levels_engine(&slopes, NULL, settings);
 }
 
-/* By 1e-3 a hundred times from 1: to the nearest it stays there, for half a unit of what is below 1 is 2^-9. */
+/* From 1, a hundred steps of 1e-3: rounding to nearest would never move, since half a unit below 1 is 2^-9. */
 START_TEST(small_steps_count)
 {
     static double p[MANY];
     bt_engine *engine = slope_engine("");
     levels_step(engine, 100);
     levels_params(engine, "model", p, MANY);
-    double mean = 0, error = 0x1p-9 * sqrt(100.0 / MANY); /* of each rounding half a unit at most */
+    double mean = 0, error = 0x1p-9 * sqrt(100.0 / MANY); /* the error of each rounding is at most half a unit */
     for (int i = 0; i < MANY; i++) {
         mean += p[i] / MANY;
         ck_assert(p[i] == bt_dtype_round(BT_BF16, p[i]));
@@ -79,7 +78,7 @@ START_TEST(same_with_two_threads)
 }
 END_TEST
 
-/* Two bytes for each parameter, and for its gradient, which is f32 where micro-batches are added up. */
+/* Two bytes for each parameter and its gradient, which is f32 if micro-batches are accumulated. */
 START_TEST(bytes)
 {
     static const char *const settings[] = {"", "model.gradient_accumulation = 2\n", "model.optimizer = adam\n"};
@@ -98,8 +97,8 @@ START_TEST(bytes)
 }
 END_TEST
 
-/* First values are those of fp64, rounded once, and no copy in f32 is made of them: beside the block there is room for
- * one parameter at a time, in bf16. */
+/* Initial values are those of fp64, rounded once, without a copy in f32: besides the block there is memory for one
+ * parameter at a time, in bf16. */
 START_TEST(first_values)
 {
     static const char *const names[] = {"a", "b", "c", "d", "e", "f", "g", "h"};
@@ -162,8 +161,8 @@ static void hypergradient(const char *upper_precision, const char *lower_precisi
     bt_engine_free(engine);
 }
 
-/* Relative to its length: a parameter is off by up to a unit of bf16, 2^-7, after each step, and by half of one before
- * the first. */
+/* Relative to the length: a parameter is off by up to a unit of bf16, 2^-7, after each step, and by half a unit
+ * initially. */
 START_TEST(near_double_precision)
 {
     static const char *const pairs[][2] = {{"fp32", "bf16-true"}, {"bf16-true", "bf16-true"}, {"bf16-true", "bf16"}};
@@ -193,8 +192,8 @@ START_TEST(resumes)
 }
 END_TEST
 
-/* Steps that are made again for the way back come to the same bits: their gradients and parameters are rounded as they
- * were. */
+/* Steps that are rerun for the backward pass give the same bits: gradients and parameters are rounded in the same
+ * way. */
 START_TEST(computed_again)
 {
     uint64_t hash[2];
@@ -213,9 +212,10 @@ START_TEST(computed_again)
 }
 END_TEST
 
-/* ---- what is left in files ---- */
+/* ---- files ---- */
 
-/* A checkpoint has the parameters in BF16; a run in fp32 starts from it with the same numbers, and it is evaluated. */
+/* A checkpoint stores the parameters as BF16; an fp32 run starts from it with the same numbers, and it can be
+ * evaluated. */
 START_TEST(in_files)
 {
     static double before[2000], after[2000];

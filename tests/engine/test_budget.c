@@ -1,6 +1,6 @@
-/* tests/engine/test_budget.c: memory_budget and checkpointing = budget. What is computed again changes no bit; plans
- * keep to their budgets, and are touched to their last byte; what cannot fit is refused before any of it is
- * allocated, with the bytes that would do. */
+/* tests/engine/test_budget.c: memory_budget and checkpointing = budget. Recomputation changes no bit; plans meet their
+ * budgets and are used to the last byte; an impossible budget is refused before anything is allocated, with the bytes
+ * that would be enough. */
 #include "decayed.h"
 
 #include "engine/session/session.h"
@@ -62,7 +62,7 @@ static size_t kept(bt_engine *engine, const char *problem)
                                problem ? bt_problem_find(&engine->context, problem) : NULL);
 }
 
-/* Of the largest phase of this problem; NULL: of all. */
+/* The arena of this problem's largest phase; NULL: of all problems. */
 static size_t arena(const bt_engine *engine, const char *owner)
 {
     const bt_instance *instance = engine->context.instance;
@@ -75,7 +75,7 @@ static size_t arena(const bt_engine *engine, const char *owner)
 
 static size_t whole(bt_engine *engine) { return kept(engine, NULL) + arena(engine, NULL); }
 
-/* How many steps run again that the level's own forward pass makes (own), or anything else. */
+/* The number of rerun steps: of the level's own forward pass (own), or of anything else. */
 static int64_t again(const bt_engine *engine, const char *owner, bool own)
 {
     const bt_instance *instance = engine->context.instance;
@@ -101,7 +101,7 @@ static size_t unlimited(int net, const char *more)
     return bytes;
 }
 
-/* The bytes that the message of a budget of `bytes` names. */
+/* The bytes named in the error for a budget of `bytes`. */
 static size_t refused(int net, const char *more, const char *key, size_t bytes)
 {
     bt_engine *engine = with_budget(net, more, key, bytes);
@@ -148,7 +148,7 @@ static void expect_same(int net, const char *method, size_t budget, uint64_t exp
     bt_engine_free(engine);
 }
 
-/* The least is less than what is needed without a budget, and fits. */
+/* The minimum is less than the bytes without a budget, and fits. */
 START_TEST(same_bits)
 {
     static const double parts[] = {0.9, 0.7};
@@ -192,7 +192,7 @@ static double work_of(const bt_engine *engine)
     return sum;
 }
 
-/* The least work within the budget, of all that the loop of the upper problem's solve may hold. */
+/* The least work within the budget, over all holdings of the upper problem's solve. */
 static double least_work(bt_engine *engine, size_t budget)
 {
     static const int all[] = {BT_HOLD_ALL, BT_HOLD_FORWARD, BT_HOLD_CUTS, BT_HOLD_NOTHING};
@@ -215,7 +215,7 @@ START_TEST(more_bytes_never_take_more_work)
     double before = work_of(engine);
     const size_t most = arena(engine, NULL);
     bt_status status = BT_OK;
-    context->instance->known = bt_known_new(); /* what was searched for one budget is not for the next */
+    context->instance->known = bt_known_new(); /* searches for one budget must not help the next */
     bt_stage_enter(context, BT_STAGE_PROGRAM);
     for (size_t part = PARTS; status == BT_OK; part--) {
         const size_t budget = most * part / PARTS;
@@ -237,7 +237,7 @@ START_TEST(more_bytes_never_take_more_work)
 }
 END_TEST
 
-/* The bytes that no plan can do without are those that are kept for the run. */
+/* A budget below what is kept for the whole run is refused with the same minimum. */
 START_TEST(less_than_what_is_kept)
 {
     bt_engine *engine = engine_of(0, methods[0]);
@@ -250,7 +250,7 @@ START_TEST(less_than_what_is_kept)
 }
 END_TEST
 
-/* What roll_back returns to is kept for the run, too. */
+/* The copies for roll_back are also kept for the run. */
 START_TEST(roll_back_counts)
 {
     char lines[256];
@@ -263,7 +263,7 @@ START_TEST(roll_back_counts)
 }
 END_TEST
 
-/* ---- whose phases ---- */
+/* ---- which phases ---- */
 
 START_TEST(of_one_problem)
 {
@@ -305,7 +305,7 @@ END_TEST
 
 /* ---- checkpointing ---- */
 
-/* Forward values of the level, and nothing else, in each phase that has some: both levels'. */
+/* Only forward values of the level are recomputed, in every phase that has some, of both levels. */
 START_TEST(checkpointing_on_one_level)
 {
     bt_engine *engine = engine_of(0, methods[0]);
@@ -325,7 +325,7 @@ START_TEST(checkpointing_on_one_level)
 }
 END_TEST
 
-/* A level that holds all that it computes goes on to, whatever the budget. */
+/* A level whose policy keeps everything still does, whatever the budget. */
 START_TEST(policies_stay)
 {
     char lines[256];
@@ -342,7 +342,7 @@ START_TEST(policies_stay)
 }
 END_TEST
 
-/* ---- questions ---- */
+/* ---- requests ---- */
 
 static bt_tensor *field_loss(bt_problem *self, const bt_batch *batch)
 {
@@ -351,7 +351,7 @@ static bt_tensor *field_loss(bt_problem *self, const bt_batch *batch)
     return bt_mean(bt_square(bt_forward(self, bt_constant(BT_ARRAY(x, 40, SIDE, SIDE, DECAYED_CHANNELS)))));
 }
 
-/* What is asked is part of the budget, too: it fits, or is refused, and the run goes on. */
+/* Requests count in the budget, too: they fit or are refused, and the run continues. */
 START_TEST(questions_too)
 {
     double value, expected;
@@ -374,7 +374,7 @@ START_TEST(questions_too)
 }
 END_TEST
 
-/* ---- what a run may be asked for meanwhile ---- */
+/* ---- requests during a run ---- */
 
 static void check(bt_engine *engine)
 {
@@ -396,7 +396,7 @@ static void adapt(bt_engine *engine)
     ck_assert(before == after && adapted != before);
 }
 
-/* The programs of all levels anew, in the middle of an inner loop. */
+/* Recompiles the programs of all levels in the middle of an inner loop. */
 static void rewire(bt_engine *engine)
 {
     EXPECT_OK(bt_set_dependency(bt_engine_problem(engine, "upper"), "upper > lower", "lower > upper"));
@@ -417,7 +417,7 @@ static uint64_t run_with(bt_engine *engine, void (*request)(bt_engine *engine), 
     return bt_hash(0, params, (size_t)count * sizeof *params);
 }
 
-/* The same bits as without the budget, and a plan that keeps to it. */
+/* The same bits as without the budget, and a plan that meets it. */
 START_TEST(whatever_is_asked)
 {
     static const char method[] = "lower.type = itd\nlower.unroll_steps = 2\n";

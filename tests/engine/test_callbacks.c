@@ -1,4 +1,4 @@
-/* tests/engine/test_callbacks.c: what host callbacks see and may do: batches, epochs, evaluation between steps. */
+/* tests/engine/test_callbacks.c: what host callbacks see and can do: batches, epochs, evaluation between steps. */
 #include "ridge.h"
 
 #include "engine/session/session.h"
@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- batches that the problem makes ---- */
+/* ---- batches from get_batch ---- */
 
 static struct {
     int64_t indices[32];
@@ -49,7 +49,7 @@ static bt_engine *made_engine(const char *more)
     return levels_engine(&made_parts, NULL, settings);
 }
 
-/* The first is made once more before, for its shape; batches 1 and 2 twice, to compare. */
+/* The first is made once more in advance, for its shape; batches 1 and 2 twice, for comparison. */
 START_TEST(made_batches)
 {
     static const int64_t one_by_one[] = {0, 0, 1, 1, 2, 2}, by_two[] = {0, 0, 1, 1, 2, 2, 3, 4, 5};
@@ -115,12 +115,12 @@ static bt_tensor *fit(bt_problem *self, const bt_batch *batch)
     return bt_mean(bt_square(bt_sub(bt_matmul(bt_field(batch, "x"), bt_forward(self)), bt_field(batch, "y"))));
 }
 
-/* Asks for what changes nothing, in the middle of the run. */
+/* Requests in the middle of a run that must change nothing. */
 static void epoch_ends(bt_problem *self)
 {
     double value, params[2];
     seen.epochs++;
-    ck_assert_int_ge(bt_host_epoch(self), seen.epochs); /* more, where a step spans several */
+    ck_assert_int_ge(bt_host_epoch(self), seen.epochs); /* more, if a step spans several */
     if (!seen.ask)
         return;
     EXPECT_OK(bt_eval(self, first_of, NULL, BT_ARRAY(&value)));
@@ -160,7 +160,7 @@ START_TEST(epochs)
 }
 END_TEST
 
-/* After the update that ends the epoch: ten steps of all the data, each an epoch. */
+/* After the update that ends the epoch: ten steps on all the data, each one an epoch. */
 START_TEST(epochs_end_after_the_update)
 {
     ridge data = ridge_data();
@@ -231,7 +231,7 @@ static bt_tensor *asks_itself(bt_problem *self, const bt_batch *batch)
     return bt_params(self);
 }
 
-/* Fields of every dtype and several shapes, results of another dtype, in turn and again; in f32 and in f64. */
+/* Fields of every dtype and several shapes, results of another dtype, in turn and repeatedly; in f32 and in f64. */
 START_TEST(evaluation)
 {
     ridge data = ridge_data();
@@ -299,14 +299,14 @@ START_TEST(evaluation_that_fails)
 }
 END_TEST
 
-/* ---- what cannot be asked in the middle of a step ---- */
+/* ---- requests that are refused in the middle of a step ---- */
 
 static bt_status curious_batch(bt_problem *self, bt_mode mode, int64_t index, bt_batch *batch)
 {
     double x[2] = {1, 2}, value;
     (void)mode;
     if (index == 1)
-        EXPECT_OK(bt_eval(self, first_of, NULL, BT_ARRAY(&value))); /* this is no harm */
+        EXPECT_OK(bt_eval(self, first_of, NULL, BT_ARRAY(&value))); /* this one is allowed */
     if (index == 2)
         bt_hypergradient(self, BT_ARRAY(&value));
     return bt_batch_set(batch, "x", BT_ARRAY(x, 2));
@@ -341,7 +341,7 @@ START_TEST(within_a_step)
 }
 END_TEST
 
-/* ---- evaluation in get_batch while the step goes back through an inner loop, which draws its batches again ---- */
+/* ---- evaluation in get_batch while the step goes back through an inner loop and fetches its batches again ---- */
 
 static bool evaluates;
 
@@ -379,7 +379,7 @@ static bt_tensor *follow(bt_problem *self, const bt_batch *batch)
     return bt_mean(bt_square(away));
 }
 
-/* The upper problem's count of steps moves between two steps of this one. */
+/* The upper problem's step count changes between two steps of this one. */
 static bt_tensor *follow_more(bt_problem *self, const bt_batch *batch)
 {
     return bt_mul(bt_add(1, bt_step(bt_peer(self, "upper"))), follow(self, batch));

@@ -1,7 +1,7 @@
-/* tests/engine/test_check.c: what --check-hypergradient compares, and when it says that the two disagree.
+/* tests/engine/test_check.c: what --check-hypergradient compares, and when it reports a disagreement.
  *
  * C = sum of h w^2 / 2 - lambda w, F = sum of w + lambda^2 / 2: after K steps of SGD at rate r
- * dF/dlambda = (1 - (1 - r h)^K) / h + lambda, in place of the first term of which darts has 1. */
+ * dF/dlambda = (1 - (1 - r h)^K) / h + lambda; darts has 1 instead of the first term. */
 #include "levels.h"
 
 #include "engine/session/front.h"
@@ -41,7 +41,7 @@ static bt_tensor *upper_step(bt_problem *self, const bt_batch *batch)
     return bt_add(bt_sum(bt_forward(bt_peer(self, "lower"))), bt_mul(0.5, bt_sum(bt_square(bt_forward(self)))));
 }
 
-/* ---- lower and upper losses with a fault each ---- */
+/* ---- lower and upper losses, each with a fault ---- */
 
 static bt_tensor *kinked_step(bt_problem *self, const bt_batch *batch)
 {
@@ -75,7 +75,7 @@ static bt_tensor *large_step(bt_problem *self, const bt_batch *batch)
     return bt_add(1000, bt_mul(1e-3, upper_step(self, batch)));
 }
 
-/* Most digits are lost before the result. */
+/* Cancellation loses most digits. */
 static bt_tensor *cancelling_step(bt_problem *self, const bt_batch *batch)
 {
     return bt_sub(bt_add(1e9, upper_step(self, batch)), 1e9);
@@ -121,7 +121,7 @@ static bt_tensor *once_step(bt_problem *self, const bt_batch *batch)
     return bt_sum(bt_sub(bt_apply(&once_only, NULL, w), bt_mul(slope, w)));
 }
 
-/* The kink is nearer than the step of the differences. */
+/* The kink is closer than the step of the differences. */
 static bt_tensor *near_step(bt_problem *self, const bt_batch *batch)
 {
     (void)batch;
@@ -135,14 +135,14 @@ static bt_tensor *near_wrong_step(bt_problem *self, const bt_batch *batch)
     return quadratic(self, bt_relu(bt_sub(slope, 2 * lambda - 1e-6)));
 }
 
-/* With h = 1 w stays at lambda, where it starts: moved to one side lambda takes w across the kink, though neither the
- * product nor the upper gradient sees it. */
+/* With h = 1, w stays at lambda, where it starts: shifting lambda to one side takes w across the kink, though neither
+ * the product nor the upper gradient sees it. */
 static bt_tensor *resting_step(bt_problem *self, const bt_batch *batch)
 {
     return bt_add(lower_step(self, batch), bt_sum(bt_relu(bt_sub(bt_forward(self), lambda))));
 }
 
-/* A difference of its gradient is not its second derivative: that of w^3 has an error of the step's square. */
+/* A difference of its gradient is not its exact second derivative: for w^3 the error is the square of the step. */
 static bt_tensor *cubic_step(bt_problem *self, const bt_batch *batch)
 {
     bt_tensor *w = bt_forward(self), *cube = bt_mul(w, bt_square(w));
@@ -168,7 +168,7 @@ static bt_tensor *rootless_step(bt_problem *self, const bt_batch *batch)
     return bt_add(upper_step(self, batch), bt_sum(bt_detach(bt_square(bt_forward(bt_peer(self, "lower"))))));
 }
 
-/* The same lower problem with its two numbers under names of their own. */
+/* The same lower problem with its two numbers as separate parameters. */
 static bt_module *halves_module(bt_problem *self)
 {
     (void)self;
@@ -235,7 +235,7 @@ static bt_export parts_of(const bt_problem_def *outer, const bt_problem_def *inn
     return (bt_export){.abi = BT_ABI, .problems = {outer, inner}};
 }
 
-/* The check of a run that has made three steps, in which only the lower level moves. */
+/* The check after three steps in which only the lower level moves. */
 static bt_status check(bt_export parts, const char *settings, int64_t samples, json_t **result)
 {
     char lines[600], *text;
@@ -295,7 +295,7 @@ START_TEST(against_the_closed_form)
     ck_assert_double_eq_tol(number(result, "ratio"), sqrt(mm / dd), 1e-8);
     ck_assert_double_eq_tol(number(solved, "cosine"), rd / sqrt(rr * dd), 1e-8);
     ck_assert_double_eq_tol(number(solved, "ratio"), sqrt(rr / dd), 1e-8);
-    const json_t *level = json_array_get(json_object_get(result, "lowers"), 0); /* x = (1, 1) beside (1, 1 / h) */
+    const json_t *level = json_array_get(json_object_get(result, "lowers"), 0); /* x = (1, 1) against (1, 1 / h) */
     double length = sqrt(1 + 1 / (h[1] * h[1]));
     ck_assert_double_eq_tol(number(level, "cosine"), (1 + 1 / h[1]) / (sqrt(2) * length), 1e-9);
     ck_assert_double_eq_tol(number(level, "ratio"), sqrt(2) / length, 1e-9);
@@ -304,7 +304,7 @@ START_TEST(against_the_closed_form)
 }
 END_TEST
 
-/* One direction of -1 and 1 where there are more coordinates than samples. */
+/* A single direction of -1 and 1 if there are more coordinates than samples. */
 START_TEST(directions)
 {
     json_t *result;
@@ -319,7 +319,7 @@ START_TEST(directions)
 }
 END_TEST
 
-/* A verdict of each kind, by a problem that is made to have it. */
+/* Each kind of verdict, with a problem made to get it. */
 #define ITD    "lower.type = itd\nlower.lr = 0.1\nlower.momentum = 0.5\nlower.unroll_steps = 6\n"
 #define PARTLY "lower.meta_trainable = first\n"
 #define STILL  "lower.still.params = second\nlower.still.frozen = true\n"
@@ -536,7 +536,7 @@ START_TEST(three_levels)
 {
     static const struct {
         const char *settings, *words[2];
-        double method; /* dF/dt but for t */
+        double method; /* dF/dt without the term t */
         double coupling;
     } cases[] = {
         {"", {"agrees, in direction and in length"}, 0.875, 0},
@@ -556,7 +556,7 @@ START_TEST(three_levels)
     ck_assert_double_eq_tol(number(sample, "reference"), 0.875 + lambda, 1e-9);
     if (_i == 0)
         ck_assert_double_eq_tol(number(sample, "difference"), 0.875 + lambda, 1e-8);
-    if (_i == 4) {               /* one step of m, after which b is solved for it only at the next */
+    if (_i == 4) {               /* one step of m; b is only solved again at the next */
         double dm = 0.2, db = 0; /* m' = m - 0.2 (4 m - t); b was trained before */
         ck_assert_double_eq_tol(number(sample, "difference"), db + 3 * dm + lambda, 1e-8);
     }
@@ -565,7 +565,7 @@ START_TEST(three_levels)
 }
 END_TEST
 
-/* No solution of all levels is there to compare with, and every x solves its equation. */
+/* There is no solution of all levels to compare with, and every x solves its equation. */
 START_TEST(a_solution_above_steps_that_are_gone_back_through)
 {
     json_t *result;
@@ -578,7 +578,7 @@ START_TEST(a_solution_above_steps_that_are_gone_back_through)
 }
 END_TEST
 
-/* A level in the middle is checked with all that stands below it. */
+/* A middle level is checked with all levels below it. */
 START_TEST(in_the_middle)
 {
     json_t *result;

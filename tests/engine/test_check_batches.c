@@ -1,8 +1,8 @@
-/* tests/engine/test_check_batches.c: a check of what must be exact, over micro-batches, with levels that are left out,
- * and with vectors that the programs of the step read no more, or never.
+/* tests/engine/test_check_batches.c: checks of exact methods over micro-batches, with skipped levels, and with vectors
+ * that the step's programs no longer read, or never read.
  *
- * The losses are smooth and their derivatives are the library's own, so that no part may differ from its differences.
- */
+ * The losses are smooth and their derivatives are the library's own, so every part must agree with its finite
+ * differences. */
 #include "levels.h"
 
 #include "support/suite.h"
@@ -37,7 +37,7 @@ static bt_tensor *fit(bt_problem *self, const bt_batch *batch)
     return bt_mean(bt_mse(guess, bt_field(batch, "y")));
 }
 
-/* Each weight has a penalty of its own, beside one that may be left out; they also say how much the rows count. */
+/* Each weight has its own penalty, and one that can be switched off; they also scale the loss of the rows. */
 static bt_tensor *model_step(bt_problem *self, const bt_batch *batch)
 {
     bt_tensor *own = bt_exp(bt_forward(bt_peer(self, "penalty"))), *most = bt_exp(bt_forward(bt_peer(self, "floor")));
@@ -47,7 +47,7 @@ static bt_tensor *model_step(bt_problem *self, const bt_batch *batch)
 
 static bt_tensor *judge_step(bt_problem *self, const bt_batch *batch) { return fit(bt_peer(self, "model"), batch); }
 
-/* penalty stands between model and floor. */
+/* penalty is between model and floor. */
 static bt_tensor *penalty_step(bt_problem *self, const bt_batch *batch)
 {
     bt_tensor *away = bt_sub(bt_forward(self), bt_forward(bt_peer(self, "floor")));
@@ -89,7 +89,7 @@ START_TEST(what_must_be_exact)
              "5\n%s",
              settings[_i % COUNT]);
     if (_i >= COUNT)
-        setenv("BETTY_PLAN", "off", 1); /* what is no longer, or not yet, alive has no bytes at all */
+        setenv("BETTY_PLAN", "off", 1); /* values that are dead, or not alive yet, have no memory at all */
     bt_engine *engine = levels_engine(&parts, NULL, lines);
     bt_check_result *result = bt_engine_check(engine, NULL, 2);
     ck_assert_msg(result != NULL, "%s", bt_error());

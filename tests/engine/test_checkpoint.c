@@ -1,5 +1,4 @@
-/* tests/engine/test_checkpoint.c: checkpoints that cannot be written, that are damaged, or that belong to another run.
- */
+/* tests/engine/test_checkpoint.c: checkpoints that cannot be written, are damaged, or belong to a different run. */
 #include "resumable.h"
 
 #include "engine/session/session.h"
@@ -32,7 +31,7 @@ static int entries(const char *folder)
     return count - 2;
 }
 
-/* A run in `folder` that has stopped after three steps, with a checkpoint of each of the last two. */
+/* A run in `folder` that stopped after three steps, with checkpoints of the last two. */
 static void make_run(const char *folder)
 {
     for (int step = 0; step < 3; step++) {
@@ -48,7 +47,7 @@ static void make_run(const char *folder)
     ck_assert_int_eq(entries(path), 4);
 }
 
-/* The step that a resumed run begins after; -1: it is refused, with all of the words (NULL ends) in the message. */
+/* The step from which a resumed run continues; -1: it is refused, with all of the words (up to NULL) in the message. */
 static int64_t resumed_step(resumable world, const char *more, ...)
 {
     bt_engine *engine = resumable_engine(&world, "", more, "run");
@@ -61,7 +60,7 @@ static int64_t resumed_step(resumable world, const char *more, ...)
         ck_assert_msg(strstr(told, word) != NULL, "`%s` is not in: %s", word, told);
     va_end(words);
     if (status != BT_OK)
-        ck_assert_int_eq(bt_engine_run(engine), status); /* it is of no use any more */
+        ck_assert_int_eq(bt_engine_run(engine), status); /* it cannot be used any more */
     bt_engine_free(engine);
     bt_error_clear();
     return step;
@@ -112,7 +111,7 @@ START_TEST(truncated)
 }
 END_TEST
 
-/* Nothing is left to fall back to; or the metrics that belong to it are gone. */
+/* There is no older checkpoint; or its metrics are missing. */
 START_TEST(nothing_to_go_on_from)
 {
     make_run("run");
@@ -132,7 +131,7 @@ START_TEST(nothing_to_go_on_from)
 }
 END_TEST
 
-/* A checkpoint of a later step, passed over because it is damaged, goes when another one takes its place. */
+/* A damaged checkpoint of a later step, which was skipped, is removed once a new one replaces it. */
 START_TEST(what_is_kept)
 {
     resumable world = {0};
@@ -147,7 +146,7 @@ START_TEST(what_is_kept)
     bt_engine_free(engine);
     struct stat info;
     ck_assert(stat(files[1], &info) == 0 && info.st_size > 0);
-    ck_assert_int_eq(entries("run/checkpoints"), 5); /* steps 2 and 3, and what is not ours */
+    ck_assert_int_eq(entries("run/checkpoints"), 5); /* steps 2 and 3, and a foreign file */
     world = (resumable){0};
     engine = resumable_engine(&world, "", "engine.checkpoint_step = 1\n", "run");
     EXPECT_OK(bt_engine_resume(engine, "run"));
@@ -159,7 +158,7 @@ START_TEST(what_is_kept)
 }
 END_TEST
 
-/* ---- another run ---- */
+/* ---- a different run ---- */
 
 START_TEST(another_run)
 {
@@ -233,7 +232,7 @@ START_TEST(another_problem)
 }
 END_TEST
 
-/* ---- a user's op ---- */
+/* ---- a user-defined op ---- */
 
 typedef struct times_attr {
     double factor;
@@ -277,7 +276,7 @@ START_TEST(another_attribute)
 }
 END_TEST
 
-/* ---- formats, and records that somebody has written ---- */
+/* ---- formats, and tampered records ---- */
 
 static void rewrite_record(const char *path, const char *old, const char *new)
 {
@@ -333,7 +332,7 @@ static void copy(const char *from, const char *to)
     bt_free(data);
 }
 
-/* A checkpoint of format 1, as the program of those days left it; the values are those of its safetensors file. */
+/* A checkpoint of format 1, as written at the time; the values come from its safetensors file. */
 START_TEST(an_older_format)
 {
     static const double due[] = {0.0144606102, 0.291853011, -0.107363708, 0.350177735,
@@ -395,7 +394,7 @@ static const struct {
     {"\"numbers\": {", "\"numbers\": [], \"x\": {", "numbers"},
 };
 
-/* The hash of the file is right, what it says is not. */
+/* The file's hash is right, but its contents are not. */
 START_TEST(a_forged_record)
 {
     make_run("run");
@@ -404,7 +403,7 @@ START_TEST(a_forged_record)
 }
 END_TEST
 
-/* ---- when it may be asked for ---- */
+/* ---- when bt_engine_save is allowed ---- */
 
 START_TEST(not_at_any_time)
 {
@@ -439,7 +438,7 @@ START_TEST(not_at_any_time)
 }
 END_TEST
 
-/* ---- disks that fail ---- */
+/* ---- disk errors ---- */
 
 static void limit_files(rlim_t bytes)
 {
@@ -449,7 +448,7 @@ static void limit_files(rlim_t bytes)
     ck_assert_int_eq(setrlimit(RLIMIT_FSIZE, &limit), 0);
 }
 
-/* Whatever there is room for: the run fails with the file's name, and the checkpoint before stays as it was. */
+/* However much space there is: the run fails with the file's name, and the previous checkpoint stays intact. */
 START_TEST(a_full_disk)
 {
     signal(SIGXFSZ, SIG_IGN);

@@ -1,8 +1,8 @@
-/* tests/engine/test_checkpointing.c: whatever is computed again, no bit of a run depends on it: every policy, on either
- * level or by bt_checkpoint, and budgets of all that is planned, with every way to a hypergradient, in four networks;
- * and batch statistics move once a step.
+/* tests/engine/test_checkpointing.c: recomputation changes no bit of a run: every policy, on either level or by
+ * bt_checkpoint, and budgets for the whole plan, with every hypergradient method, in four networks; and batch
+ * statistics are updated once per step.
  *
- * Each case tries some of the policies, other ones than the case before it, and a few cases a budget; BT_TEST_ALL=1:
+ * Each case tries some of the policies, different ones from the previous case, and a few cases a budget; BT_TEST_ALL=1:
  * all of them. */
 #include "levels.h"
 
@@ -21,7 +21,7 @@ enum { FEATURES = 12, WIDTH = 16, BLOCKS = 5 };
 typedef enum net_kind { MLP, RESNET, CELL, MAML, NETS } net_kind;
 static const char *const net_names[NETS] = {"mlp", "resnet", "cell", "maml"};
 static net_kind kind;
-static bool regions; /* the network's blocks are bt_checkpoints */
+static bool regions; /* the network's blocks use bt_checkpoint */
 
 static bt_dataset *rows(bt_problem *self)
 {
@@ -149,9 +149,9 @@ static const bt_export tasks = {.abi = BT_ABI, .problems = {&upper, &learner}};
 
 /* ---- the grid ---- */
 
-/* The linker takes these for the functions without __wrap_: what is searched for one run of a case is known to the
- * others, whose graphs are the same, and each search is short. Nearly all of the grid's time would go into searches,
- * and no bit may depend on what they find. */
+/* The linker substitutes these for the functions without __wrap_. The runs of a case share search results, as their
+ * graphs are the same, and each search is short: otherwise nearly all of the time would go into searches, and no bit
+ * may depend on their results. */
 enum { SHORTER = 16 };
 static bt_known *known;
 bt_known *__real_bt_known_new(void);
@@ -206,19 +206,19 @@ static const struct policy {
                 {"ops:relu, channel_norm", false}};
 enum { POLICIES = sizeof policies / sizeof *policies, PART = 7 };
 
-/* Of what is planned without one. */
+/* As fractions of the bytes without a budget. */
 static const double budgets[] = {.9, .8, .7, .6, .5, .4, .3, .2};
 enum { BUDGETS = sizeof budgets / sizeof *budgets, SEVERAL = 11 };
 
 typedef struct outcome {
     uint64_t state;
-    int64_t again; /* steps, in all programs */
-    size_t bound;  /* of the largest phase */
-    size_t all;    /* that is planned: its arena, and what is kept */
-    size_t least;  /* there was no run: the bytes that the message says would do */
+    int64_t again; /* rerun steps, in all programs */
+    size_t bound;  /* the bound of the largest phase */
+    size_t all;    /* total planned bytes: the arena, and what is kept */
+    size_t least;  /* if the run was refused: the minimum bytes named in the message */
 } outcome;
 
-/* The number behind these words of the message. */
+/* The number after these words in the message. */
 static size_t named_least(void)
 {
     static const char words[] = "the smallest plan found needs ";
@@ -278,7 +278,7 @@ static const char *case_of(int number)
     return text;
 }
 
-/* Falling ones, and where one is refused the least that is named. */
+/* Decreasing budgets; if one is refused, also the minimum from its message. */
 static void try_budgets(int number, const outcome *plain, bool all)
 {
     for (int b = 0; b < BUDGETS; b++) {
@@ -307,14 +307,15 @@ START_TEST(no_bit_changes)
     if (!all && (kind == RESNET || kind == CELL) && _i % WAYS != _i / WAYS % WAYS)
         return; /* these take long, */
     if (!all && kind == CELL && _i / WAYS % 3)
-        return; /* and searches in these longer still */
+        return; /* and searches take even longer in these */
     if (!all && _i % WAYS == WAYS - 1 && _i / WAYS % SEVERAL)
-        return; /* the last way is much like the others */
+        return; /* the last method is much like the others */
     known = __real_bt_known_new();
     ck_assert_ptr_nonnull(known);
     outcome plain = run(_i, NULL, 0);
     ck_assert_int_eq(plain.again, 0);
-    /* A loop holds cuts only where a policy names cuts, and what each round computes from them may be a little more. */
+    /* A loop only holds cuts if a policy asks for cuts, and what each iteration computes from them may be slightly
+     * more. */
     const size_t slack = strstr(case_of(_i), "iterations") || strstr(case_of(_i), "rank") ? plain.bound / 100 : 0;
     for (int p = 0; p < POLICIES; p++) {
         if (!all && (p + _i) % PART)

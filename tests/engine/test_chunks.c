@@ -1,8 +1,8 @@
-/* tests/engine/test_chunks.c: `chunks`: two levels whose logits come in pieces of rows are what they are without; and
- * the bytes of a head of 10,000 classes.
+/* tests/engine/test_chunks.c: `chunks`: two levels give the same results if their logits come in chunks of rows; and
+ * the bytes of a head with 10,000 classes.
  *
- * The lower level is a network with 24 classes, whose losses the upper level weighs by class; the upper loss goes
- * through the network, too, whose level's `chunks` holds there. */
+ * The lower level is a network with 24 classes, whose losses the upper level weighs by class; the upper loss uses the
+ * same network, so the lower level's `chunks` applies there, too. */
 #include "levels.h"
 
 #include "engine/session/front.h"
@@ -111,7 +111,7 @@ START_TEST(in_pieces_it_is_the_same)
     const char *precision = single ? "fp32" : "fp64";
     double whole[ALL], pieces[ALL], within = single ? 1e-6 : methods[method].within, largest = 0;
     if (single && strstr(methods[method].settings, "finite"))
-        return; /* the difference alone has an error of more */
+        return; /* the error of the finite difference alone is larger */
     run(method, precision, "1", whole);
     for (int k = 0; k < ALL; k++)
         largest = fmax(largest, fabs(whole[k]));
@@ -163,8 +163,8 @@ static bt_engine *planned(const char *precision, const char *chunks)
     return engine;
 }
 
-/* The logits of one piece, over which their gradient is written; beside them the gradients of 212,420 parameters, of
- * the head's weights once more, both hidden values, losses: 2.5 MB. auto: as many pieces as there may be. */
+/* The logits of one chunk, overwritten by their gradient; also the gradients of 212,420 parameters, a second one of the
+ * head's weights, both hidden values, losses: 2.5 MB. auto: the largest number of chunks. */
 START_TEST(bytes_of_a_head)
 {
     static const char *const counts[] = {"1", "8", "16", "32", "auto", "7", "30"}; /* the last two: uneven */
@@ -178,8 +178,7 @@ START_TEST(bytes_of_a_head)
 }
 END_TEST
 
-/* The head's gradient is f32 and summed in place, piece by piece: none waits, in 16 bits, for the products of others.
- */
+/* The head's gradient is f32 and summed in place, chunk by chunk: no 16-bit gradient has to wait for the others. */
 START_TEST(fewer_in_16_bits)
 {
     static const char *const counts[] = {"1", "8", "16"}, *const precisions[] = {"fp32", "bf16", "fp16"};
@@ -194,8 +193,7 @@ START_TEST(fewer_in_16_bits)
 }
 END_TEST
 
-/* Each piece rounds the head's weights for itself: those of one stand there at a time, however many pieces there are.
- */
+/* Each chunk rounds the head's weights again: only one rounded copy exists at a time, however many chunks there are. */
 START_TEST(more_pieces_take_no_more)
 {
     static const char *const counts[] = {"8", "16", "32", "64"}, *const precisions[] = {"fp32", "bf16", "fp16"};
@@ -211,7 +209,7 @@ START_TEST(more_pieces_take_no_more)
 }
 END_TEST
 
-/* Logits that are not large beside the rest stay as they are; which is no reason to say that the key does nothing. */
+/* Logits that are small compared with the rest are not split; but there is no warning that the key has no effect. */
 START_TEST(small_heads_stay)
 {
     size_t bytes[2];

@@ -171,7 +171,7 @@ START_TEST(mistakes)
 }
 END_TEST
 
-/* What --help, or --help-keys, prints in a form; for free. */
+/* The output of --help, or --help-keys, in some form; to be freed. */
 static char *printed(bt_status (*print)(const char *, FILE *), const char *form)
 {
     char *data = NULL;
@@ -198,7 +198,7 @@ START_TEST(help_names_all)
 }
 END_TEST
 
-/* Lines that begin with a dot are requests that are meant, and no other is one. */
+/* Lines that begin with a dot must be intended roff requests. */
 static void check_requests(const char *page)
 {
     static const char *const known[] = {"TH", "SH", "PP", "TP", "RS", "RE", "br", "BR"};
@@ -243,7 +243,7 @@ START_TEST(text_in_roff)
 }
 END_TEST
 
-/* For programs: fields by tabs, the third what a value is one of. */
+/* Machine-readable: fields separated by tabs, the third lists the possible values. */
 START_TEST(lists)
 {
     char *options = printed(bt_cli_help, "list"), *keys = printed(bt_cli_keys, "list");

@@ -1,7 +1,5 @@
-/* tests/engine/test_closed_forms.c: hypergradients with known right answers, in double precision to 1e-10, in single
- * precision to 1e-5, with products of matrices in bf16, of which a unit is 2^-8, to 2^-5, and so with parameters in
- * bf16.
- */
+/* tests/engine/test_closed_forms.c: hypergradients with known values: in double precision to 1e-10, in single precision
+ * to 1e-5; with bf16 matrix products (unit 2^-8), and with bf16 parameters, to 2^-5. */
 #include "closed_forms.h"
 
 #include "support/suite.h"
@@ -23,7 +21,7 @@ static void hypergradient(numbers n, const char *settings, double *result)
     double rounded[LARGEST];
     bt_status status = closed_form_hypergradient(&n, settings, result);
     ck_assert_msg(status == BT_OK, "%s: %s", settings, bt_error());
-    if (strstr(settings, "finite")) /* a difference in single precision is as good as its step */
+    if (strstr(settings, "finite")) /* the accuracy of a finite difference in single precision depends on its step */
         return;
     static const char *const precisions[] = {"fp32", "bf16", "bf16-true"};
     for (int k = 0; k < 3; k++) {
@@ -374,8 +372,8 @@ END_TEST
 
 START_TEST(r23_detach_finite)
 {
-    /* With e = 0.01: frozen is w^2 / 2 times a difference of squares: exact; follow: the difference of w^4 / 4 over 2e.
-     */
+    /* With e = 0.01: frozen is w^2 / 2 times a difference of squares, exactly; follow is the difference of w^4 / 4 over
+     * 2e. */
     numbers n = {.w = {1.3}, .lambda = {0.7}, .ws = 1, .lambdas = 1, .lower = r23_lower, .upper = r3_upper};
     double found;
     hypergradient(n, "lower.product = finite\n", &found);
@@ -405,7 +403,7 @@ START_TEST(r23_detach_hessian)
 }
 END_TEST
 
-/* Two of them through an INI file. */
+/* Two of them, configured by an INI file. */
 
 static void load(const char *text, numbers *n, const char *level, double *result, int count)
 {
@@ -441,7 +439,7 @@ START_TEST(through_ini)
 }
 END_TEST
 
-/* The implicit result does not depend on how the lower problem was solved (R1): only on its being solved. */
+/* The implicit result only depends on the solution of the lower problem, not on how it was found (R1). */
 
 START_TEST(r1_after_training)
 {

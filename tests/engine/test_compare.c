@@ -1,4 +1,4 @@
-/* What differs between two runs: of folders that are written here, and of some that are no runs. */
+/* Comparing two runs: folders written here, and some that are not runs. */
 #include "engine/compare/compare.h"
 #include "resumable.h"
 
@@ -8,7 +8,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
-/* ONE's value, OTHER's as JSON, or NULL where there is no such row. */
+/* ONE's value, OTHER's as JSON, or NULL if there is no such row. */
 static const char *row(json_t *compared, const char *part, const char *name)
 {
     static char text[256];
@@ -97,7 +97,7 @@ START_TEST(what_differs)
 }
 END_TEST
 
-/* A run that is under way, or was killed: the last value of each metric. */
+/* A run that is still going, or was killed: the last value of each metric. */
 START_TEST(not_ended)
 {
     two_runs();

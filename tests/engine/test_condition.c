@@ -1,7 +1,7 @@
-/* tests/engine/test_condition.c: a lower problem that is solved where a field of its own is 0, which is no gradient:
+/* tests/engine/test_condition.c: a lower problem whose solution is the zero of a field that is not a gradient:
  *
  *   g(w, lambda) = A w - B lambda,  A not symmetric;  F = c w + |lambda|^2 / 2
- *   dF/dlambda = B^T A^-T c + lambda    (with H in the place of H^T: B^T A^-1 c, another number) */
+ *   dF/dlambda = B^T A^-T c + lambda    (with H instead of H^T: B^T A^-1 c, a different number) */
 #include "levels.h"
 
 #include "engine/session/front.h"
@@ -28,14 +28,14 @@ static bt_tensor *times(const double *matrix, bt_tensor *x)
     return bt_squeeze(bt_matmul(bt_constant(BT_ARRAY(matrix, 2, 2)), bt_reshape(x, 2, 1)), 1);
 }
 
-/* Times the mean of x over that of the whole set, so that batches differ. */
+/* Scaled by the mean of x over that of the whole set, so that batches differ. */
 static bt_tensor *field(bt_problem *self, const bt_batch *batch)
 {
     bt_tensor *g = bt_sub(times(a, bt_forward(self)), times(b, bt_forward(bt_peer(self, "upper"))));
     return bt_mul(g, bt_div(bt_mean(bt_field(batch, "x")), 2));
 }
 
-/* Steps follow the field where it is: the gradient of <g, w> with g held still. */
+/* The steps follow the field: the gradient of <g, w> with g constant. */
 static bt_tensor *lower_step(bt_problem *self, const bt_batch *batch)
 {
     return bt_sum(bt_mul(bt_detach(field(self, batch)), bt_forward(self)));
@@ -101,7 +101,7 @@ START_TEST(a_field_that_is_no_gradient)
 }
 END_TEST
 
-/* The check compares with differences of the condition, and with the field that steps follow. */
+/* The check compares with differences of the condition, and with the field that the steps follow. */
 START_TEST(checked)
 {
     char *text;
@@ -119,7 +119,7 @@ START_TEST(checked)
 }
 END_TEST
 
-/* itd goes back through the steps, whatever the condition is. */
+/* itd differentiates the steps, whatever the condition. */
 START_TEST(unrolled)
 {
     bt_problem_def lowers[2];

@@ -1,4 +1,4 @@
-/* The configuration: what an INI file and --set come to, and what is said about mistakes. */
+/* The configuration: the result of an INI file and --set, and error messages. */
 #include "engine/config/config.h"
 #include "engine/config/ini.h"
 
@@ -50,7 +50,8 @@ static void write_bytes(const char *text, size_t size)
     fclose(file);
 }
 
-/* A configuration with two problems, read from `text`; up to which step, so that each can be seen to fail. */
+/* A configuration with two problems, read from `text`; one function for each stage, so that each can fail
+ * separately. */
 static bt_config *read_only(const char *text)
 {
     write_bytes(text, strlen(text));
@@ -76,7 +77,7 @@ static bt_config *read_all(const char *text)
 
 static void expect_good(void) { ck_assert_str_eq(bt_error(), ""); }
 
-/* The message is `part` of "reweight.ini" on: what stands before is the temporary folder. */
+/* The message from "reweight.ini" on is `part`; before that comes the temporary folder. */
 static void expect_error(const char *part)
 {
     const char *message =
@@ -330,7 +331,7 @@ START_TEST(wrong_types_and_ranges)
 }
 END_TEST
 
-/* Words of other programs that are not supported: the message says what to use instead. */
+/* Words of other programs that are not supported: the message suggests a replacement. */
 START_TEST(refused_words)
 {
     static const struct {
@@ -360,7 +361,7 @@ START_TEST(refused_words)
 }
 END_TEST
 
-/* The ends of a range belong to it, but for one that is `above` its end. */
+/* Ranges include their ends, except for an end given by `above`. */
 START_TEST(ends_of_ranges)
 {
     bt_config *config =
@@ -450,7 +451,7 @@ START_TEST(set_wins_over_the_file)
     bt_config_add_method(config, &darts);
     bt_config_add_method(config, &cg);
     write_bytes(BASE, strlen(BASE));
-    bt_config_set(config, "classifier.lr", "0.25", "--set classifier.lr"); /* also where it comes before the file */
+    bt_config_set(config, "classifier.lr", "0.25", "--set classifier.lr"); /* even before the file is read */
     bt_config_set(config, "classifier.momentum", "", "--set classifier.momentum");
     bt_config_read(config, path);
     bt_config_set(config, "engine.train_iters", "10", "--set engine.train_iters");
@@ -587,7 +588,7 @@ START_TEST(levels_leave_problems_out)
 }
 END_TEST
 
-/* ---- a problem's own keys ---- */
+/* ---- keys of a problem ---- */
 
 START_TEST(options)
 {
@@ -611,7 +612,7 @@ START_TEST(options)
     ck_assert_ptr_null(text);
     bt_config_finish(config);
     expect_good();
-    bt_config_option_int(config, "classifier", "hidden", 100, 1, 10000, &whole); /* known: it can be asked again */
+    bt_config_option_int(config, "classifier", "hidden", 100, 1, 10000, &whole); /* known: it may be asked for again */
     ck_assert_int_eq(whole, 32);
     ck_assert_int_ne(bt_config_option_int(config, "classifier", "late", 7, 1, 10, &whole), BT_OK);
     ck_assert_ptr_nonnull(strstr(bt_error(), "[classifier] late"));
@@ -651,7 +652,7 @@ START_TEST(option_mistakes)
 }
 END_TEST
 
-/* ---- users' optimisers and methods ---- */
+/* ---- user-defined optimisers and methods ---- */
 
 START_TEST(own_optimizers_bring_keys)
 {
@@ -714,7 +715,7 @@ static void ask_options(bt_config *config)
     expect_good();
 }
 
-/* Each value of `checkpointing`, as it is understood, and as it is printed. */
+/* Each value of `checkpointing`: its meaning, and how it is printed. */
 START_TEST(what_is_computed_again)
 {
     static const struct {
@@ -851,7 +852,7 @@ START_TEST(every_key_is_documented)
 }
 END_TEST
 
-/* Nothing is a number of bytes where a row says so. */
+/* 0 is a valid number of bytes if the table says so. */
 START_TEST(no_bytes)
 {
     const bt_key *bucket = bt_key_find(BT_SECTION_ENGINE, "bucket");
@@ -870,7 +871,7 @@ START_TEST(no_bytes)
 }
 END_TEST
 
-/* Each row's default is a value that the row takes, and its name and help are there. */
+/* Each key's default is a valid value, and it has a name and a help text. */
 START_TEST(the_table_holds_together)
 {
     for (const bt_key *key = bt_keys; key->name; key++) {

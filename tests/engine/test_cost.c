@@ -1,8 +1,8 @@
-/* tests/engine/test_cost.c: what hypergradients cost, as the flops of the programs that run: in gradients of the lower
- * loss, and in passes through the lower net, a pass being one forward evaluation of it.
+/* tests/engine/test_cost.c: the cost of hypergradients, in flops of the programs that run: in gradients of the lower
+ * loss, and in passes, a pass being one forward evaluation of the lower net.
  *
- * A net of three layers. What the upper problem trains is a weight for each example; or, where `moves_inputs` is true,
- * a vector that is added to every example, so that derivatives go through all layers. */
+ * The net has three layers. The upper problem trains a weight for each example; or, if `moves_inputs` is true, a vector
+ * that is added to every example, so that derivatives pass through all layers. */
 #include "levels.h"
 
 #include "engine/session/session.h"
@@ -63,7 +63,7 @@ static const bt_problem_def lower = {
     .name = "lower", .configure_train_data = rows, .configure_module = net, .training_step = lower_step};
 static const bt_export parts = {.abi = BT_ABI, .problems = {&upper, &lower}};
 
-/* ---- a chain: what no loss leads to is not solved ---- */
+/* ---- a chain: levels that no loss reaches are not solved ---- */
 
 enum { CHAIN = 5 };
 
@@ -98,9 +98,8 @@ static double chain_gradient(int i)
     return gradient + 2 * apart - 2 * apart * answer;
 }
 
-/* Each level's loss uses its neighbours' numbers alone: one solve a level, whatever its depth, and no more. That loss
- * has the second derivatives 6 by its own number (at the end 4) and -2 by the one above, so d p(k+1) / d p(k) = 2 / 6.
- */
+/* Each level's loss only uses its neighbours' numbers: exactly one solve per level, whatever the depth. Its second
+ * derivatives are 6 by its own number (4 at the end) and -2 by the one above, so d p(k+1) / d p(k) = 2 / 6. */
 START_TEST(one_solve_to_a_level_of_a_chain)
 {
     bt_problem_def defs[CHAIN];
@@ -152,7 +151,7 @@ START_TEST(one_solve_to_a_level_of_a_chain)
 }
 END_TEST
 
-/* The flops of one step of a level, in those of its programs whose names begin so. */
+/* The flops of one step of a level, over its programs whose names have this prefix. */
 static double flops(bt_engine *engine, const char *level, const char *part)
 {
     bt_profile *profile = engine->context.instance->profile = bt_profile_new();
@@ -207,7 +206,8 @@ START_TEST(one_product)
 }
 END_TEST
 
-/* H x with what does not depend on x: at most three gradients; each one more at most six passes. */
+/* One H x, including the part that does not depend on x: at most three gradients; each further one at most six
+ * passes. */
 START_TEST(iterations)
 {
     static const char *const settings[] = {"lower.type = cg\nlower.cg_iterations = %d\n",
@@ -241,14 +241,14 @@ START_TEST(penalty)
 }
 END_TEST
 
-/* ---- itd: T steps gone back through; with those of the inner loop itself at most 4.2 gradients each ---- */
+/* ---- itd: T steps backwards; with those of the inner loop itself at most 4.2 gradients each ---- */
 
 static bt_engine *unrolled(int steps, const char *more)
 {
     char lines[200];
     snprintf(lines, sizeof lines, "lower.type = itd\nlower.unroll_steps = %d\n%s", steps, more);
     bt_engine *engine = engine_of(lines);
-    levels_step(engine, 2 * steps - 1); /* the upper problem has stepped, and would now: */
+    levels_step(engine, 2 * steps - 1); /* the upper problem has stepped, and is about to again */
     return engine;
 }
 
@@ -258,7 +258,7 @@ START_TEST(unrolled_steps)
     const int steps = counts[_i / 2];
     moves_inputs = _i % 2;
     bt_engine *engine = unrolled(steps, "");
-    double gradient = flops(engine, "lower", "gradient"); /* the last of the loop's steps */
+    double gradient = flops(engine, "lower", "gradient"); /* the last step of the loop */
     expect_at_most("type = itd", "the way back", flops(engine, "upper", "step, backwards") / gradient, 3.2 * steps);
     bt_engine_free(engine);
     engine = unrolled(steps, "lower.itd_spacing = 0\n");
@@ -283,7 +283,8 @@ static double bytes_of(const char *type, int steps, const char *more)
     return bytes;
 }
 
-/* As many bytes more for each step; none, where only the solution counts; their root, where steps are made again. */
+/* The bytes grow linearly with the steps; not at all if only the solution counts; with the square root of their number
+ * if steps are rerun. */
 START_TEST(bytes_by_steps)
 {
     static const char *const more[] = {"", "lower.optimizer = adam\n", "lower.momentum = 0.9\nlower.nesterov = true\n"};

@@ -1,5 +1,5 @@
-/* tests/engine/test_curve.c: --plan --curve: what less memory costs. Each point is had by its memory_budget: the same
- * bytes; and the same work, as a run counts it. */
+/* tests/engine/test_curve.c: --plan --curve: the cost of using less memory. Each point can be reached with its
+ * memory_budget: the same bytes, and the same work as a run counts. */
 #include "decayed.h"
 
 #include "engine/output/json.h"
@@ -13,7 +13,7 @@
 
 enum { WIDE = 24, LAYERS = 3, CLASSES = 4, ROWS = 384 };
 
-/* ---- two levels and a network whose values weigh more than its parameters ---- */
+/* ---- two levels and a network whose values take more memory than its parameters ---- */
 
 static bt_dataset *rows(bt_problem *self)
 {
@@ -44,7 +44,7 @@ static const bt_problem_def upper = DECAYED_UPPER(rows);
 static const bt_problem_def lower = DECAYED_LOWER(rows, network);
 static const bt_export parts = {.abi = BT_ABI, .problems = {&upper, &lower}};
 
-/* Batches are all of one size; three lower steps to an upper one. */
+/* Batches all have the same size; three lower steps for each upper one. */
 static bt_engine *engine_of(const char *more, const char *budget)
 {
     char lines[1024];
@@ -95,7 +95,7 @@ static size_t sum_of(bt_engine *engine)
     return bt_arena_planned(&engine->context) + bt_persistent_bytes(&engine->context, by_category, NULL);
 }
 
-/* The operations of six leaf steps, two of them with all that they set off above. */
+/* The operations of six leaf steps, two of which trigger steps above. */
 static double run_with(const char *more, const char *budget, size_t *bytes)
 {
     bt_engine *engine = engine_of(more, budget);
@@ -165,7 +165,7 @@ START_TEST(phases_have_theirs)
 }
 END_TEST
 
-/* The error of a budget that cannot be met names the least: that is where the curve ends, or below. */
+/* The error for an impossible budget names the minimum: the curve ends there, or lower. */
 START_TEST(ends_at_the_least)
 {
     const char *name = "the smallest plan found needs ";

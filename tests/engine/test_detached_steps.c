@@ -1,10 +1,8 @@
-/* Detached values in the steps that itd goes back through: in the loss, in the callbacks of the update, in start.
+/* Detached values in the steps that itd differentiates: in the loss, in the callbacks of the update, in `start`.
  *
- *   C = lambda sg(w^2 / 2) w^2 / 2, whose gradient is lambda w^3 / 2, and gradients that grad_callback makes of it with
- * a factor sg(1 + g^2); F = (w - 1)^2 / 2 after K steps.
- *
- * With detach = field the derivative is that of what the steps do, which a plain loop gives; with frozen, sg is a
- * constant at every order, which another plain loop gives. */
+ * C = lambda sg(w^2 / 2) w^2 / 2, whose gradient is lambda w^3 / 2, and gradients that grad_callback makes of it with a
+ * factor sg(1 + g^2); F = (w - 1)^2 / 2 after K steps. With detach = field the result is the derivative of the actual
+ * steps, computed by a plain loop; with frozen, sg is a constant at every order, computed by another plain loop. */
 #include "levels.h"
 
 #include "engine/session/front.h"
@@ -29,7 +27,7 @@ static bt_tensor *detached_loss(bt_problem *self, const bt_batch *batch)
     return bt_sum(bt_mul(bt_forward(bt_peer(self, "upper")), bt_mul(bt_detach(half), half)));
 }
 
-static bt_tensor *quartic(bt_problem *self, const bt_batch *batch) /* of the same gradient */
+static bt_tensor *quartic(bt_problem *self, const bt_batch *batch) /* with the same gradient */
 {
     (void)batch;
     return bt_sum(bt_mul(bt_forward(bt_peer(self, "upper")), bt_mul(0.5, bt_square(half_square(self)))));

@@ -1,5 +1,5 @@
-/* tests/engine/test_determinism.c: one seed, the same bits: however often, with or without a plan, retraces,
- * validation. */
+/* tests/engine/test_determinism.c: the same seed gives the same bits: in every run, with or without a plan, retracing
+ * or validation. */
 #include "levels.h"
 
 #include "engine/session/session.h"
@@ -54,7 +54,7 @@ static bt_tensor *losses(bt_problem *lower, const bt_batch *batch)
     return bt_cross_entropy(bt_forward(lower, bt_field(batch, "x")), bt_field(batch, "label"));
 }
 
-/* A static int that changes makes all programs anew, and is not used otherwise. */
+/* A static int: its changes recompile all programs, and it has no other use. */
 static int64_t next_tick(bt_problem *self)
 {
     (void)self;
@@ -81,7 +81,7 @@ static bt_tensor *valid_step(bt_problem *self, const bt_batch *batch)
     return bt_mean(bt_cross_entropy(logits, bt_field(batch, "label")));
 }
 
-/* Questions move the loaders, whose threads fill batches ahead, and put them back. */
+/* Requests move the loaders, whose threads prefetch batches, and restore them. */
 static void valid_end(bt_problem *self)
 {
     double values[22];
@@ -190,7 +190,7 @@ END_TEST
 START_TEST(with_retraces)
 {
     outcome plain = run(_i, "", false), retraced = run(_i, "", true);
-    ck_assert_int_gt(tick, STEPS); /* there were some */
+    ck_assert_int_gt(tick, STEPS); /* there were some ticks */
     expect_same(plain, retraced);
 }
 END_TEST

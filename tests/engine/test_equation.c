@@ -1,4 +1,4 @@
-/* tests/engine/test_equation.c: in every hierarchy the equation that is printed, and the number that it stands for. */
+/* tests/engine/test_equation.c: the printed equation of every hierarchy, and the number it stands for. */
 #include "linear.h"
 
 #include "engine/session/session.h"
@@ -10,7 +10,7 @@
 typedef struct hierarchy {
     const char *u2l, *l2u;
     linear_reads reads;
-    const char *equation; /* of t, and of whatever else is said in `also` */
+    const char *equation; /* of t, and of the other problems in `also` */
     const char *also;
 } hierarchy;
 
@@ -36,21 +36,21 @@ static const hierarchy hierarchies[] = {
      {{0, 0.5, 2}, {3}, {0.75, 0.25}},
      "t: d/d(t) = dC_t/d(t)" X(b, t) X(a, t) "\n" SOLVE(b) "dC_t/d(b)\n" SOLVE(a) "dC_t/d(a)" X(b, a) "\n",
      ""},
-    /* a diamond: two ways from the lowest to the top, and back */
+    /* a diamond: two paths from the lowest to the top, and back */
     {"t > a, t > b, a > c, b > c",
      "c > a, c > b, a > t, b > t",
      {{0, 0.5, 2, 1.5}, {3}, {-2}, {0, 0.25, 4}},
      "t: d/d(t) = dC_t/d(t)" X(a, t)
          X(b, t) "\n" SOLVE(c) "dC_t/d(c)\n" SOLVE(a) "dC_t/d(a)" X(c, a) "\n" SOLVE(b) "dC_t/d(b)" X(c, b) "\n",
      "c: d/d(c) = dC_c/d(c)\n"},
-    /* several children that do not know each other */
+    /* several children that do not read each other */
     {"t > a, b, c",
      "a > t, b > t, c > t",
      {{0, 0.5, 2, 1.5}, {3}, {-2}, {0.25}},
      "t: d/d(t) = dC_t/d(t)" X(a, t) X(b, t)
          X(c, t) "\n" SOLVE(a) "dC_t/d(a)\n" SOLVE(b) "dC_t/d(b)\n" SOLVE(c) "dC_t/d(c)\n",
      ""},
-    /* a level that several levels read, and whose solution reaches the top only through theirs */
+    /* a level read by several levels, whose solution only reaches the top through theirs */
     {"t > a, a > b, a > c", "a > b, a > c, b > t, c > t", {{0, 0, 2, 1.5}, {3}, {0, -2}, {0, 0.25}}, NULL, NULL},
     {"t > a, a > b, a > c",
      "b > t, c > t",
@@ -58,7 +58,7 @@ static const hierarchy hierarchies[] = {
      "t: d/d(t) = dC_t/d(t)" X(a, t) "\n" SOLVE(b) "dC_t/d(b)\n" SOLVE(c) "dC_t/d(c)\n" SOLVE(a) "dC_t/d(a)" X(b, a)
          X(c, a) "\n",
      ""},
-    /* a lower level with two uppers, of which one matters here */
+    /* a lower level with two uppers, one of which does not matter here */
     {"t > a, b > a",
      "a > t, a > b",
      {{0, 0.5}, {3, 0, 4}, {0, 1}},
@@ -114,7 +114,7 @@ START_TEST(what_is_printed_and_computed)
     bool upper[LINEAR_LEVELS][LINEAR_LEVELS] = {{false}};
     double p[LINEAR_LEVELS] = {0}, found;
     bt_engine *engine = engine_of(h);
-    if (!h->equation) { /* what cannot be */
+    if (!h->equation) { /* the impossible hierarchies */
         levels_expect_error(engine, "l2u: a > b", NULL);
         return;
     }

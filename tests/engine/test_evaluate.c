@@ -1,4 +1,5 @@
-/* A checkpoint on validation data, without training: metrics and what each example gets, against a plain loop. */
+/* Evaluates a checkpoint on validation data, without training: metrics and predictions for each example, against a
+ * plain loop. */
 #include "levels.h"
 
 #include "base/base.h"
@@ -14,7 +15,7 @@ enum { ROWS = 7, BATCH = 3, WIDTH = 2 };
 
 static double x[ROWS][WIDTH], y[ROWS];
 static double shift;   /* of the validation data */
-static bool ambiguous; /* two predictions of one name */
+static bool ambiguous; /* two predictions with the same name */
 
 static void fill(double by)
 {
@@ -60,7 +61,7 @@ static bt_tensor *valid(bt_problem *self, const bt_batch *batch)
 {
     bt_tensor *output = outputs(self, batch), *off = bt_square(bt_sub(output, bt_field(batch, "y")));
     bt_metric(self, "error", off);
-    bt_metric(self, "steps", bt_step(self)); /* of no example */
+    bt_metric(self, "steps", bt_step(self)); /* not about any example */
     bt_prediction(self, "output", output);
     bt_prediction(self, ambiguous ? "output" : "x", bt_field(batch, "x"));
     return bt_mean(off);
@@ -163,7 +164,7 @@ START_TEST(as_a_plain_loop)
 }
 END_TEST
 
-/* Batches that are made one by one belong to no data set, whose classes could have names: numbers stay numbers. */
+/* Batches from a callback have no data set whose classes could have names: numbers stay numbers. */
 static bt_status made(bt_problem *self, bt_mode mode, int64_t index, bt_batch *batch)
 {
     (void)self, (void)mode, (void)index;
@@ -207,7 +208,7 @@ START_TEST(classes_without_a_data_set)
 }
 END_TEST
 
-/* The run is as it was: it goes on to the same end. */
+/* The run is not affected: it continues to the same end. */
 START_TEST(leaves_the_run_alone)
 {
     double w[WIDTH];

@@ -1,5 +1,5 @@
-/* Networks of a run as files for others: what their inputs are called and how they grow, whose parameters are in them,
- * and what of a step belongs to them. */
+/* Networks of a run as model files: the names and variable sizes of their inputs, which parameters they contain, and
+ * which part of a step. */
 #include "levels.h"
 
 #include "engine/session/front.h"
@@ -44,8 +44,8 @@ static bt_dataset *rows(bt_problem *self)
     return data;
 }
 
-/* Below, a network that gets a field, the square of that, and what the upper level has learned; above, one that is
- * asked by the lower level only, of a loss. */
+/* Below: a network that gets a field, its square, and what the upper level has learned. Above: one that only the lower
+ * level uses, on a loss. */
 
 static bt_module *mixture(bt_problem *self) { return (void)self, bt_nn_mlp(bt_tanh, 1, 3, 1); }
 
@@ -141,9 +141,9 @@ START_TEST(of_what_steps_give_it)
     train();
     ck_assert_msg(export_from(&parts, "model", "m.onnx") == BT_OK, "%s", bt_error());
     ck_assert_str_eq(said, "m.onnx: the network of model at step 8: x [batch, 2], x1 [batch, 2] -> output [batch]\n");
-    ck_assert_str_eq(bt_error(), ""); /* the rest of the step, which meets labels of another number, is not told of */
+    ck_assert_str_eq(bt_error(), ""); /* the rest of the step, whose labels have another count, is not an error */
     ck_assert(holds("m.onnx", "first.weight") && holds("m.onnx", "norm.running_mean"));
-    ck_assert(holds("m.onnx", "mixture.0.bias")); /* what it is given, and is not of the batch, is in it */
+    ck_assert(holds("m.onnx", "mixture.0.bias")); /* its inputs that are not from the batch are stored in the model */
     ck_assert(!holds("m.onnx", "mixture.0.weight") && !holds("m.onnx", "model.first"));
     ck_assert_msg(export_from(&parts, "mixture", "u.onnx") == BT_OK, "%s", bt_error());
     ck_assert_str_eq(said, "u.onnx: the network of mixture at step 8: input [batch, 1] -> output [batch, 1]\n");
@@ -153,7 +153,7 @@ START_TEST(of_what_steps_give_it)
 }
 END_TEST
 
-/* Products that are rounded in training are not in the model. */
+/* The reduced precision of training products is not part of the model. */
 START_TEST(whatever_the_precision)
 {
     precision = "bf16";
@@ -166,7 +166,7 @@ START_TEST(whatever_the_precision)
 }
 END_TEST
 
-/* Their values are those of the run; a batch norm's count is beside them. */
+/* The values are those of the run; the counter of a batch norm is included. */
 START_TEST(parameters)
 {
     char *data;
@@ -198,7 +198,7 @@ START_TEST(parameters)
 }
 END_TEST
 
-/* ---- a task, whose queries are not as many as its batch counts ---- */
+/* ---- a task, whose number of queries differs from the batch count ---- */
 
 static bt_status make_task(bt_problem *self, bt_mode mode, int64_t index, bt_batch *batch)
 {
@@ -238,7 +238,7 @@ START_TEST(of_a_task)
 }
 END_TEST
 
-/* ---- networks that no step asks for by themselves ---- */
+/* ---- networks that no step calls directly ---- */
 
 static bt_tensor *plain_step(bt_problem *self, const bt_batch *batch)
 {

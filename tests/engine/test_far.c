@@ -1,5 +1,5 @@
-/* tests/engine/test_far.c: a run on a device, whose memory the host cannot touch and whose work is done late, is the
- * run on the processor, bit for bit; and no step waits for the device. */
+/* tests/engine/test_far.c: a run on a device, whose memory the host cannot touch and which does its work late, equals
+ * the run on the processor, bit for bit; and no step waits for the device. */
 #include "levels.h"
 #include "resumable.h"
 
@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The instances that are made from here on. */
+/* For instances created from here on. */
 static void go(bool far)
 {
     if (far)
@@ -56,7 +56,7 @@ START_TEST(the_same_bits)
 }
 END_TEST
 
-/* A checkpoint does not know where it was written. */
+/* A checkpoint does not depend on where it was written. */
 START_TEST(resumed_elsewhere)
 {
     const char *settings = variants[5];
@@ -97,7 +97,7 @@ START_TEST(no_step_waits)
     bt_engine *engine = resumable_engine(&world, plain[_i], "", NULL);
     levels_step(engine, 6);
     int64_t before = bt_instance_waits(engine->context.instance);
-    levels_step(engine, 3); /* after which bt_static_int has another value */
+    levels_step(engine, 3); /* then bt_static_int changes */
     ck_assert_int_eq(bt_instance_waits(engine->context.instance) - before, 0);
     EXPECT_OK(bt_instance_wait(engine->context.instance));
     ck_assert_int_eq(bt_instance_waits(engine->context.instance) - before, 1);
@@ -105,7 +105,7 @@ START_TEST(no_step_waits)
 }
 END_TEST
 
-/* Once each program has run twice, the host puts each run onto the queue as one piece. */
+/* Once each program has run twice, the host submits each run to the queue as a single recording. */
 START_TEST(runs_are_repeated)
 {
     resumable world = {.one_stage = true};
@@ -120,7 +120,7 @@ START_TEST(runs_are_repeated)
 }
 END_TEST
 
-/* Once everything has run, a device holds what was planned, to the byte. */
+/* After everything has run, a device holds exactly the planned bytes. */
 START_TEST(bytes_of_the_device)
 {
     resumable world = {.one_stage = true};
@@ -167,7 +167,7 @@ static const bt_problem_def only = {
     .name = "only", .configure_train_data = labelled, .configure_module = classes, .training_step = loss};
 static const bt_export parts = {.abi = BT_ABI, .problems = {&only}};
 
-/* The message names who, and what was found; near and far it is the same. */
+/* The message has the source and the value; it is the same in host and device memory. */
 START_TEST(a_label_that_is_none)
 {
     char messages[2][1000];
@@ -186,7 +186,7 @@ START_TEST(a_label_that_is_none)
 }
 END_TEST
 
-/* Whoever makes one step is told of it at once. */
+/* A caller that makes a single step gets the error at once. */
 START_TEST(at_the_step_itself)
 {
     go(true);

@@ -1,9 +1,10 @@
-/* tests/engine/test_few_shot.c: inner loops that start anew, on the task that the problem above has drawn: what is
- * trained, against plain C, in double precision; evaluation, which leaves no trace; mistakes.
+/* tests/engine/test_few_shot.c: inner loops that restart on a task drawn by the problem above: training, against plain
+ * C, in double precision; evaluation without side effects; error messages.
  *
  * A learner has a body and a head, two numbers each, w. Task i has supports s and queries q. The learner's loss is the
- * sum of sqrt(1 + (w - s)^2), whose derivatives are written out below; that of `meta` is the sum of (w - q)^2 / 2. No
- * element depends on another one, so that the derivative of the last w with respect to the first is a number each. */
+ * sum of sqrt(1 + (w - s)^2), whose derivatives are written out below; that of `meta` is the sum of (w - q)^2 / 2.
+ * Elements are independent, so the derivative of the final w with respect to the initial one is a single number for
+ * each. */
 #include "resumable.h"
 
 #include "engine/session/session.h"
@@ -22,28 +23,28 @@ static double first_theta(int j) { return 0.3 * j - 0.2; }
 static double first_rate(int j) { return -1.5 + 0.2 * j; } /* its logarithm */
 
 typedef struct world {
-    int64_t bad;        /* the task whose first support is no number; -1: none */
-    bool rates, second; /* Meta-SGD; there is a second learner */
+    int64_t bad;        /* the task whose first support is NaN; -1: none */
+    bool rates, second; /* Meta-SGD; whether there is a second learner */
     bool proximal;      /* the learner's loss grows with the distance from theta */
     bool asks_traced;   /* the learner's step asks for an adaptation */
 } world;
 
 /* ---- plain C ---- */
 
-typedef struct number { /* and its derivatives with respect to theta, and to the logarithm of the rate */
+typedef struct number { /* with its derivatives by theta, and by the logarithm of the rate */
     double at, by_theta, by_rate;
 } number;
 
-typedef struct learner { /* what is learned, and the optimiser's slots */
+typedef struct learner { /* the learned values, and the optimiser's slots */
     number w[SIZE], m[SIZE], v[SIZE];
 } learner;
 
 typedef struct rules {
     const char *settings;
     int steps;
-    double lr, momentum, gamma; /* lr falls by gamma after each two steps of a loop */
+    double lr, momentum, gamma; /* lr is multiplied by gamma after every two steps of a loop */
     bool rates, first_order, head_only, adam;
-    int last; /* only so many of the last steps are gone back through; 0: all */
+    int last; /* only this many of the last steps are differentiated; 0: all */
 } rules;
 
 static number sum_of(double a, number x, double b, number y)
@@ -77,7 +78,7 @@ static number adam(number *m, number *v, number g, int t)
                     c * m->by_rate / below + back * v->by_rate};
 }
 
-/* Step k of an inner loop, of `all`. */
+/* Step k of an inner loop of `all` steps. */
 static void plain_step(const rules *r, learner *l, const double *log_rates, int64_t task, int k, int all)
 {
     double lr = r->lr * pow(r->gamma, k / 2);
@@ -90,7 +91,7 @@ static void plain_step(const rules *r, learner *l, const double *log_rates, int6
     }
 }
 
-/* Adds the meta gradient of a task to the sum, in `share`. */
+/* Adds the meta gradient of a task to the sum, weighted by `share`. */
 static void plain_meta(const learner *l, int64_t task, double share, double *sum)
 {
     for (int j = 0; j < SIZE; j++) {
@@ -252,7 +253,7 @@ static const rules methods[] = {
 };
 enum { METHODS = sizeof methods / sizeof *methods };
 
-/* Looked at after every step of the learner. */
+/* Compared after every step of the learner. */
 START_TEST(trained)
 {
     const rules *r = &methods[_i];
@@ -280,7 +281,7 @@ START_TEST(trained)
 }
 END_TEST
 
-/* Two learners, one of them slower, work on the same tasks side by side. */
+/* Two learners, one of them slower, work on the same tasks in parallel. */
 START_TEST(two_learners)
 {
     const rules fast = {.settings = "two learners", .lr = 0.5, .gamma = 1}, slow = {.lr = 0.1, .gamma = 1};
@@ -310,7 +311,7 @@ START_TEST(two_learners)
 }
 END_TEST
 
-/* Inner loops of a warm-up have tasks of their own; the first that counts is the one after. */
+/* Inner loops of the warm-up have tasks of their own; the first that counts is the one after it. */
 START_TEST(warm_up)
 {
     const rules *r = &methods[0];
@@ -378,7 +379,7 @@ START_TEST(mean_over_tasks)
     levels_params(engine, "meta", &found, 1);
     ck_assert_double_eq_tol(found, -7, 1e-12);
     bt_engine_free(engine);
-    bt_problem_def both = low; /* data of its own, too */
+    bt_problem_def both = low; /* and data of its own */
     both.configure_train_data = levels_one_row;
     const bt_export wrong = {.abi = BT_ABI, .problems = {&top, &both}};
     engine = levels_engine(&wrong, NULL,
@@ -469,7 +470,7 @@ static void evaluate(bt_engine *engine, const rules *r, const double *theta)
     }
 }
 
-/* A run that is evaluated after any step is the one that is not. */
+/* A run that is evaluated after any step equals one that is not. */
 START_TEST(evaluation_leaves_no_trace)
 {
     world now = {.bad = -1, .proximal = strstr(kinds[_i], "type = ") != NULL};
@@ -504,7 +505,7 @@ static bt_dataset *own_rows(bt_problem *self)
     return data;
 }
 
-/* A batch of a data set, in double precision as the problem is: two steps on supports that a float would round. */
+/* A batch of a data set, in the problem's double precision: two steps on supports that a float would round. */
 START_TEST(adapted_to_data_of_ones_own)
 {
     static const bt_problem_def drawn = {
@@ -539,7 +540,7 @@ START_TEST(adapted_to_data_of_ones_own)
 }
 END_TEST
 
-/* An adaptation that cannot update leaves the count of updates left out as it is, too. */
+/* An adaptation that cannot update does not change the count of skipped updates. */
 START_TEST(evaluation_on_no_numbers)
 {
     world now = {.bad = 1000};
@@ -558,7 +559,7 @@ START_TEST(evaluation_on_no_numbers)
 }
 END_TEST
 
-/* ---- taken up again: within an inner loop, within a meta-batch ---- */
+/* ---- resuming: within an inner loop, within a meta-batch ---- */
 
 typedef struct variant {
     world now;
@@ -589,7 +590,7 @@ START_TEST(resumed_after_any_step)
 }
 END_TEST
 
-/* ---- a task that is not finite ---- */
+/* ---- a non-finite task ---- */
 
 START_TEST(bad_task)
 {
@@ -604,7 +605,7 @@ START_TEST(bad_task)
         for (int k = 0; k < r->steps && task != now.bad; k++)
             plain_step(r, &l, theta + SIZE, task, k, r->steps);
         levels_step(engine, r->steps);
-        expect_learner(engine, "learner", &l, "a bad task"); /* of the bad one: where it started */
+        expect_learner(engine, "learner", &l, "a bad task"); /* for the bad task: the initial values */
         if (task != now.bad) {
             plain_meta(&l, task, 1, sum);
             plain_descend(theta, sum);
@@ -617,7 +618,7 @@ START_TEST(bad_task)
 }
 END_TEST
 
-/* ---- whether and how memory is planned changes no bit ---- */
+/* ---- memory planning changes no bit ---- */
 
 START_TEST(without_a_plan)
 {
@@ -637,9 +638,9 @@ START_TEST(without_a_plan)
 }
 END_TEST
 
-/* ---- mistakes ---- */
+/* ---- errors ---- */
 
-static bt_problem *top, *low; /* of the engine in question */
+static bt_problem *top, *low; /* of the current engine */
 static const bt_batch *task;
 
 static bt_status other_shape(bt_engine *engine)
@@ -686,7 +687,7 @@ static bt_status a_step(bt_engine *engine)
 static const struct {
     bt_status (*call)(bt_engine *engine);
     const char *word, *other;
-    bool stays; /* it changes nothing */
+    bool stays; /* it never changes */
 } refused[] = {
     {other_shape, "bt_adapt: learner: batch 0 has support f64 [2]", "support f64 [4], query f64 [4]", true},
     {no_batch, "learner needs a batch", "none", true},
@@ -746,7 +747,7 @@ START_TEST(refused_peers)
 }
 END_TEST
 
-/* What `start` takes from above is seen by itd alone. */
+/* Only itd can see a dependence of `start` on the level above. */
 START_TEST(refused_methods)
 {
     static const char *const types[] = {"darts", "cg", "sama", "nystrom", "neumann"};
@@ -757,7 +758,7 @@ START_TEST(refused_methods)
 }
 END_TEST
 
-/* All steps of an inner loop are on one batch: with loops of other lengths one would begin within another. */
+/* All steps of an inner loop use one batch: with loops of different lengths, one would begin inside another. */
 START_TEST(refused_lengths)
 {
     world now = {.bad = -1, .second = true};

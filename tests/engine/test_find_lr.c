@@ -1,4 +1,4 @@
-/* The learning rate range test: its curve and suggestion beside plain loops, on losses whose rates are known. */
+/* The learning rate range test: its curve and suggestion against plain loops, on losses whose best rates are known. */
 #include "levels.h"
 #include "resumable.h"
 
@@ -49,7 +49,7 @@ static double number(const json_t *all, int64_t step, const char *key)
     return bt_json_read_number(json_array_get(json_object_get(all, "points"), (size_t)step), key);
 }
 
-/* Its points are these losses; how many there are. */
+/* Checks that its points have these losses; returns their number. */
 static int64_t expect_points(const json_t *all, const double *losses)
 {
     const int64_t count = (int64_t)json_array_size(json_object_get(all, "points"));
@@ -62,7 +62,7 @@ static int64_t expect_points(const json_t *all, const double *losses)
     return count;
 }
 
-/* ---- a x^2 / 2 + y^2 / 2: x is gone at once where lr = 1 / a, and grows where lr > 2 / a ---- */
+/* ---- a x^2 / 2 + y^2 / 2: x is solved in one step if lr = 1 / a, and diverges if lr > 2 / a ---- */
 
 #define STEEP 50.0
 
@@ -103,7 +103,7 @@ static void bowl_losses(double part, double *losses)
     }
 }
 
-/* However the problem is configured. */
+/* For any configuration of the problem. */
 START_TEST(known_rate)
 {
     static const struct {
@@ -132,7 +132,7 @@ START_TEST(known_rate)
 }
 END_TEST
 
-/* What is written has the same numbers; a row for each point, and two lines and a mark through them. */
+/* The files have the same numbers: a row for each point, and a picture with two lines and a mark. */
 START_TEST(files)
 {
     double losses[STEPS], rate, loss, smooth;
@@ -191,8 +191,8 @@ static const bt_export two = {.abi = BT_ABI, .problems = {&upper, &lower}};
     "dependencies.u2l = upper > lower\ndependencies.l2u = lower > upper\nlower.type = itd\nlower.unroll_steps = 2\n"   \
     "lower.lr = 0.5\nupper.lr = 0.125\n"
 
-/* The losses of either level while one's rate rises: the hypergradient is w d w / d lambda, over the rates that the two
- * steps of the inner loop had. */
+/* The losses of either level while the rate of one rises: the hypergradient is w d w / d lambda, with the rates of the
+ * two steps of the inner loop. */
 static void wired_losses(bool sweeps_upper, double *losses)
 {
     double w = 3, lambda = 1, before = 0;
@@ -230,7 +230,7 @@ START_TEST(curves)
     bt_lr_curve c;
     EXPECT_OK(bt_lr_open(&c, "1e-3:1:20"));
     ck_assert_double_eq_tol(bt_lr_rate(&c, 19), 1, 1e-15);
-    for (int i = 0; i < 20; i++) /* a loss that is negative may double, and come back to where it was */
+    for (int i = 0; i < 20; i++) /* a negative loss may double, and come back */
         ck_assert_int_eq(bt_lr_add(&c, i < 10 ? -1 - i : i - 20), i < 19);
     ck_assert_int_eq(c.end, BT_LR_ALL);
     const bt_lr_point *best = bt_lr_suggest(&c);
@@ -248,14 +248,14 @@ START_TEST(curves)
     bt_lr_close(&c);
 
     EXPECT_OK(bt_lr_open(&c, "1:2:10"));
-    for (int i = 0; i < 10; i++) /* it falls nowhere */
+    for (int i = 0; i < 10; i++) /* it never falls */
         bt_lr_add(&c, 1 + 0.1 * i);
     ck_assert_ptr_null(bt_lr_suggest(&c));
     bt_lr_close(&c);
 }
 END_TEST
 
-/* ---- mistakes ---- */
+/* ---- errors ---- */
 
 static void own_rate(bt_problem *self, bt_rule *rule) { (void)self, bt_hyper_set(rule, "lr", bt_number(0.1, BT_F64)); }
 static bt_tensor *fixed(bt_rule *rule, bt_tensor *param, bt_tensor *grad)

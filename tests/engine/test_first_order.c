@@ -1,8 +1,7 @@
-/* type = none: the solution below counts as a constant, as in a first-order search (DARTS with xi = 0).
+/* type = none: the lower solution counts as a constant, as in a first-order search (DARTS with xi = 0).
  *
- * Two levels: C = (w - b lambda)^2 / 2, F = (w - t)^2 lambda^2 / 2 + s lambda^2 / 2: the direct gradient is
- * ((w - t)^2 + s) lambda. Three: C_w = a w^2 / 2 - b theta w, C_v = c v^2 / 2 - d w v, F = v^2 / 2 + w + s theta^2 / 2.
- */
+ * Two levels: C = (w - b lambda)^2 / 2, F = (w - t)^2 lambda^2 / 2 + s lambda^2 / 2: the direct gradient is ((w - t)^2
+ * + s) lambda. Three: C_w = a w^2 / 2 - b theta w, C_v = c v^2 / 2 - d w v, F = v^2 / 2 + w + s theta^2 / 2. */
 #include "levels.h"
 
 #include "engine/session/front.h"
@@ -79,7 +78,7 @@ static const bt_export pair = {.abi = BT_ABI, .problems = {&upper, &lower}},
 #define CHAIN                                                                                                          \
     "dependencies.u2l = theta > w, w > v\ndependencies.l2u = v > w, w > theta, v > theta\nw.lr = 0.1\nv.lr = 0.1\n"
 
-/* As two loops would: the upper level steps after every three steps of the lower one, by its direct gradient. */
+/* The same as two loops: the upper level steps after every three steps of the lower one, by its direct gradient. */
 START_TEST(alternates)
 {
     double w = start, lambda = start, found, gradient;
@@ -104,13 +103,13 @@ START_TEST(alternates)
 }
 END_TEST
 
-/* A constant for all levels above: no way leads through it; one that leads elsewhere stays. */
+/* The solution is a constant for all levels above: no path goes through it; other paths remain. */
 START_TEST(three_levels)
 {
     static const struct {
         const char *settings;
         int solves;
-        double due; /* beside s theta */
+        double due; /* besides s theta */
     } cases[] = {
         {"w.type = darts\nv.type = darts\n", 2, -1}, /* below */
         {"w.type = darts\nv.type = none\n", 1, 1.5},
@@ -153,7 +152,7 @@ START_TEST(refused)
 END_TEST
 
 static const struct {
-    const char *settings, *said; /* NULL: nothing has no effect */
+    const char *settings, *said; /* NULL: no warning of a setting without effect */
 } idle[] = {
     {"", NULL},
     {"lower.unroll_steps = 3\nlower.warmup_steps = 3\n", NULL},
@@ -176,7 +175,7 @@ START_TEST(keys_that_do_nothing)
 }
 END_TEST
 
-/* The check says what is left out, which is no error; where nothing is, that it agrees. */
+/* The check lists the part that was left out, which is not an error; if nothing was, it says that the results agree. */
 START_TEST(checked)
 {
     char *text;

@@ -1,13 +1,13 @@
 /* tests/engine/test_grid.c: every method of the library, in hierarchies of two to four levels, with each optimiser, at
- * lower problems that are solved and that are not, against the dense algebra of dense.h; and what holds for any method:
- * nothing below changes, the same question has the same answer, and memory does not grow.
+ * solved and unsolved lower problems, against the dense algebra of dense.h; and properties of every method: the levels
+ * below do not change, the same request gives the same answer, and memory does not grow.
  *
- * The walk goes over bt_method_builtin: a new method is in it. A method that dense.c does not know yet fails here.
+ * The loops cover bt_method_builtin, so a new method is included automatically, and fails here until dense.c knows it.
  *
  * Tolerances, relative to the largest element of a hypergradient: dense.c is exact to rounding, so 1e-10 in double
- * precision and 1e-5 in single. Methods that go back through the inner loop have besides central differences of the
- * loop run again, in double precision and plain C. product = finite moves the parameters by 0.01 (darts_alpha), so it
- * is off by about the square of that, times third derivatives, on each level: 1e-3. */
+ * precision and 1e-5 in single. Methods that differentiate the inner loop are also compared with central differences of
+ * the loop run again, in double precision and plain C. product = finite moves the parameters by 0.01 (darts_alpha), so
+ * on each level its error is about the square of that times third derivatives: 1e-3. */
 #include "dense.h"
 #include "levels.h"
 
@@ -20,7 +20,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* ---- hierarchies: for each level what its loss reads; 0 is the uppermost ---- */
+/* ---- hierarchies: for each level the levels that its loss reads; 0 is the uppermost ---- */
 
 typedef struct shape {
     const char *name;
@@ -42,7 +42,7 @@ static const shape shapes[] = {
 enum { SHAPES = sizeof shapes / sizeof *shapes };
 
 static const char *const names[LEVELS] = {"top", "second", "third", "fourth"};
-static const shape *now; /* what the callbacks below build */
+static const shape *now; /* the shape that the callbacks below build */
 
 static bool reads(int level, int other) { return strchr(now->reads[level], '0' + other) != NULL; }
 
@@ -181,7 +181,7 @@ static void set_parameters(bt_engine *engine, int level, const double *theta)
     }
 }
 
-/* ---- the walk ---- */
+/* ---- the comparison ---- */
 
 static bool has_lower(int level)
 {
@@ -191,7 +191,7 @@ static bool has_lower(int level)
     return false;
 }
 
-/* False where it is refused, as with type = itd no lower problem has stepped since. */
+/* False if it is refused, as for type = itd if no lower problem has stepped since. */
 static bool asked(bt_engine *engine, int level, double *found)
 {
     bt_status status = bt_hypergradient(bt_engine_problem(engine, names[level]), BT_ARRAY(found, N));
@@ -205,7 +205,7 @@ static bool asked(bt_engine *engine, int level, double *found)
 
 static void compare(bt_engine *engine, const dense *d, int level, const char *what, double tolerance)
 {
-    double found[N], expected[N], largest = 0.05; /* where the gradient is 0, rounding is all there is */
+    double found[N], expected[N], largest = 0.05; /* if the gradient is 0, only rounding remains */
     if (!has_lower(level) || !asked(engine, level, found))
         return;
     ck_assert(dense_hypergradient(d, level, expected));
@@ -231,8 +231,9 @@ static void step(bt_engine *engine, dense *d, int level)
     EXPECT_OK(bt_step_alone(bt_engine_problem(engine, names[level])));
 }
 
-/* Both go the same way, from below: a step of each level, then two of each but the uppermost; each is looked at before
- * its last one, when those below have stepped since the one before, and again with all lower problems solved. */
+/* Engine and reference do the same, from below: a step of each level, then two of each but the uppermost. Each is
+ * compared before its last step, when the levels below have stepped since its previous one, and again with all lower
+ * problems solved. */
 static void walk(dense *d, const char *product, bool single)
 {
     bt_engine *engine = engine_of(d, product, single ? "engine.precision = fp32\n" : "");
@@ -256,7 +257,7 @@ static void walk(dense *d, const char *product, bool single)
     bt_engine_free(engine);
 }
 
-/* Those that differentiate: the last is none. */
+/* The methods that differentiate: all but the last, none. */
 static int method_count(void)
 {
     int count = 0;
@@ -265,7 +266,7 @@ static int method_count(void)
     return count;
 }
 
-/* It goes back through the updates that were made, and has no x of its own. */
+/* It differentiates the actual updates, and has no x of its own. */
 static bool is_exact(int method) { return !bt_method_builtin(method)->start && !bt_method_builtin(method)->step; }
 
 static dense dense_of(optimizer_kind optimizer)
@@ -277,7 +278,7 @@ static dense dense_of(optimizer_kind optimizer)
     return d;
 }
 
-/* The method of each level; past the last method a different one on every level. */
+/* The method of each level; beyond the last method, a different one on every level. */
 static void choose(dense *d, int method)
 {
     int count = method_count();
@@ -285,7 +286,7 @@ static void choose(dense *d, int method)
         d->method[q] = bt_method_builtin(method < count ? method : (method + q) % count)->name;
 }
 
-/* A sanitizer is slow, and sees the same with one optimiser as with all. */
+/* Sanitizers are slow, and find as much with one optimiser as with all. */
 static bool takes_part(int method, int optimizer)
 {
 #if defined __SANITIZE_ADDRESS__ || defined __SANITIZE_THREAD__
@@ -323,7 +324,7 @@ static bool moves(int level)
     return level > 0;
 }
 
-/* So many steps of each, from below; the engine (NULL: none) goes along, where those that stay have lr = 0. */
+/* This many steps of each, from below; so does the engine (NULL: none), in which fixed levels have lr = 0. */
 static void train(dense *d, bt_engine *engine, int steps)
 {
     for (int step = 0; step < steps; step++)
@@ -346,7 +347,7 @@ enum { INNER = 3 };
 
 static void compare_exact(bt_engine *engine, dense *d)
 {
-    const double step = 1e-4; /* off by its square and by rounding over it: 1e-8 and 1e-11 or so */
+    const double step = 1e-4; /* its error is its square plus rounding divided by it: about 1e-8 and 1e-11 */
     double found[N], largest = 0;
     dense before = *d;
     train(d, engine, INNER);
@@ -372,7 +373,7 @@ START_TEST(against_the_loop_run_again)
             for (int q = 1; q < d.levels; q++)
                 bt_text_add(&more, "%s.unroll_steps = %d\n%s%s", names[q], INNER, moves(q) ? "" : names[q],
                             moves(q) ? "" : ".lr = 0\n");
-            bt_text_add(&more, "%s.lr = 0\n", names[0]); /* so that its step only ends an inner loop */
+            bt_text_add(&more, "%s.lr = 0\n", names[0]); /* its step then only ends an inner loop */
             bt_engine *engine = engine_of(&d, "jvp", bt_text_get(&more));
             bt_text_free(&more);
             begin(engine, &d);
@@ -384,7 +385,7 @@ START_TEST(against_the_loop_run_again)
 }
 END_TEST
 
-/* The difference of gradients, whose error falls with the square of its step. */
+/* The difference of gradients, whose error decreases with the square of its step. */
 START_TEST(by_differences)
 {
     now = &shapes[_i];
@@ -396,7 +397,7 @@ START_TEST(by_differences)
 }
 END_TEST
 
-/* ---- what holds for every method ---- */
+/* ---- properties of every method ---- */
 
 static bt_engine *trained(dense *d, int method)
 {
@@ -409,7 +410,7 @@ static bt_engine *trained(dense *d, int method)
     return engine;
 }
 
-/* A step of a level changes no bit of another one; a question changes nothing, and has the same answer again. */
+/* A step of a level changes no bit of another one; a request changes nothing, and repeats with the same answer. */
 START_TEST(all_others_stay)
 {
     now = &shapes[_i];
@@ -455,7 +456,7 @@ START_TEST(memory_stays)
 }
 END_TEST
 
-/* ---- depth costs the sum ---- */
+/* ---- cost grows linearly with depth ---- */
 
 static double flops_of_top(int chain, int method)
 {

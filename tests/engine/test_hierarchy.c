@@ -1,4 +1,4 @@
-/* tests/engine/test_hierarchy.c: which level steps when, on what, and what meta_batch and roll_back do. */
+/* tests/engine/test_hierarchy.c: which level steps when, on which data, and the effect of meta_batch and roll_back. */
 #include "ridge.h"
 
 #include "support/suite.h"
@@ -12,15 +12,15 @@ static const double lr = 0.3, momentum = 0.9, upper_lr = 0.2;
 
 typedef struct lower_state {
     double w[2], velocity[2];
-    int updates; /* what the scheduler counts */
+    int updates; /* as counted by the scheduler */
 } lower_state;
 
 typedef struct plain_run {
     const ridge *data;
-    lower_state now, start; /* of the inner loop */
+    lower_state now, start; /* at the start of the inner loop */
     double lambda[2], sum[2];
     int lower_drawn, upper_drawn, steps, calls, upper_steps;
-    double decay; /* of the rate, per update */
+    double decay; /* of the rate, for each update */
     rows batch;
 } plain_run;
 
@@ -44,7 +44,7 @@ static void descend(plain_run *run)
     run->now.updates++;
 }
 
-/* One leaf step with all that it sets off. */
+/* One leaf step, and the steps that it triggers. */
 static void leaf_step(plain_run *run, int unroll, int warmup, int meta_batch, bool roll_back)
 {
     double h[2];
@@ -180,7 +180,7 @@ static const bt_export siblings = {.abi = BT_ABI, .problems = {&sum, &a, &b}};
     "dependencies.u2l = upper > a, b\ndependencies.l2u = a > upper, b > upper\nengine.log_step = 0\nupper.lr = 0.1\n"  \
     "a.lr = 0.2\nb.lr = 0.3\n"
 
-/* The upper problem waits for both. With roll_back both return, to where their own inner loops began. */
+/* The upper problem waits for both. With roll_back each returns to the start of its own inner loop. */
 START_TEST(two_children)
 {
     static const struct {
@@ -235,7 +235,7 @@ START_TEST(two_children)
 }
 END_TEST
 
-/* An inner loop begins at every unroll_steps-th step, in the warm-up, too. */
+/* An inner loop begins at every unroll_steps-th step, also in the warm-up. */
 START_TEST(inner_loops_begin)
 {
     static const struct {

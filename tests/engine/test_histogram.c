@@ -1,4 +1,4 @@
-/* What bt_histogram counts, and the norms of hypergradients, beside plain loops. */
+/* The counts of bt_histogram, and the norms of hypergradients, against plain loops. */
 #include "levels.h"
 #include "ridge.h"
 
@@ -10,10 +10,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* None at the end of a bucket, where rounding may decide; of the logarithm of each that is not above 0 nothing counts.
- */
+/* None is at the end of a bucket, where rounding could decide; values that are not above 0 do not count in the
+ * histogram of logarithms. */
 static const double values[] = {-3, -1.1, -0.55, 0, 1e-9, 0.3, 0.55, 1.2, 2.2, 1e9, -1e-7};
-enum { ROWS = sizeof values / sizeof *values, BATCHES = 4 /* of 3 rows; the last is short */ };
+enum { ROWS = sizeof values / sizeof *values, BATCHES = 4 /* of 3 rows; the last batch is short */ };
 
 static const char *other_name, *other_way;
 
@@ -58,7 +58,7 @@ static bt_engine *engine_of(const char *settings)
     return engine;
 }
 
-/* ---- beside plain loops ---- */
+/* ---- against plain loops ---- */
 
 typedef struct plain {
     double counts[BT_HISTOGRAM_BUCKETS], number, least, most, sum, square;
@@ -123,7 +123,7 @@ START_TEST(of_all_batches)
              "%smodel.valid_batch_size = 4\nengine.train_iters = 16\nengine.valid_step = 8\n", variants[_i]);
     bt_engine *engine = engine_of(settings);
     int epochs = strstr(settings, "accumulation") ? 2 : 1;
-    for (int part = 0; part < 2; part++) { /* what was taken is gone */
+    for (int part = 0; part < 2; part++) { /* taking them clears the counts */
         levels_step(engine, BATCHES);
         expect_rows(engine, false, epochs);
     }
@@ -134,7 +134,7 @@ START_TEST(of_all_batches)
 }
 END_TEST
 
-/* Ends of buckets: ascending, symmetrical, 8 to an octave. */
+/* The limits of buckets: ascending, symmetrical, 8 per octave. */
 START_TEST(limits)
 {
     for (int b = 1; b < BT_HISTOGRAM_BUCKETS; b++)
@@ -148,7 +148,7 @@ START_TEST(limits)
 }
 END_TEST
 
-/* Without the key there is nothing of it, and the same bits. */
+/* Without the key there are no extra steps, and the bits are the same. */
 START_TEST(costs_nothing)
 {
     bt_histogram_value found[2];
@@ -181,7 +181,7 @@ END_TEST
 
 /* ---- hypergradients ---- */
 
-/* Plain gradient descent moves the upper parameters by lr times the gradient. */
+/* Plain gradient descent changes the upper parameters by lr times the gradient. */
 START_TEST(norms_of_hypergradients)
 {
     enum { STEPS = 5 };

@@ -1,6 +1,6 @@
-/* tests/engine/test_holding.c: what a loop of a solve holds of what it computes once changes no bit: every holding, in
- * networks with dropout, layer norm, batch norm and residual connections, with each method that loops, in both
- * precisions, on one thread and two. And what it buys: each holds at most what the one before it does. */
+/* tests/engine/test_holding.c: what the loop of a solve keeps of loop-invariant values changes no bit: every holding,
+ * in networks with dropout, layer norm, batch norm and residual connections, with each iterative method, in both
+ * precisions, on one thread and two. And each holding keeps at most as many bytes as the previous one. */
 #include "decayed.h"
 
 #include "engine/session/session.h"
@@ -12,7 +12,7 @@
 
 enum { SIDE = 6, WIDE = 256, LAYERS = 60 };
 
-static bt_holding holding; /* of the engine that is set up next */
+static bt_holding holding; /* of the next engine */
 
 /* ---- the networks ---- */
 
@@ -73,7 +73,7 @@ static const char *const methods[] = {"cg\nlower.cg_iterations = 3\nlower.cg_dam
                                       "neumann\nlower.neumann_iterations = 3\nlower.neumann_alpha = 0.1",
                                       "nystrom\nlower.nystrom_rank = 3\nlower.nystrom_rho = 1"};
 
-/* _i: network, method, precision, threads. Three steps: each batch of another number of rows. */
+/* _i: network, method, precision, threads. Three steps, with batches of different sizes. */
 START_TEST(same_bits)
 {
     char lines[256];
@@ -96,7 +96,7 @@ END_TEST
 
 static const bt_phase *phase_of(bt_engine *engine) { return engine->context.problems[0]->step->phase; }
 
-/* Of the variables that carry values from the first program of a solve to the second. */
+/* The bytes of variables that carry values from the first program of a solve to the second. */
 static size_t held_by(const bt_phase *phase)
 {
     size_t sum = 0;
@@ -106,7 +106,7 @@ static size_t held_by(const bt_phase *phase)
     return sum;
 }
 
-/* How many products the programs of that name have. */
+/* The number of products in the programs with that name. */
 static int products_of(const bt_phase *phase, const char *part)
 {
     int count = 0;
@@ -143,8 +143,8 @@ START_TEST(each_holds_at_most_what_the_one_before_does)
 }
 END_TEST
 
-/* Of each layer what its product gives, and the cotangent of that: in batches of 10 and of 4, for there are 24 rows;
- * beside them statistics of rows. Forward alone: the first of the two. */
+/* For each layer the result of its product, and the cotangent of that, in batches of 10 and of 4 (there are 24 rows);
+ * also row statistics. Forward values only: the first of the two. */
 START_TEST(two_values_a_layer)
 {
     const size_t map = (10 + 4) * WIDE * sizeof(double) * LAYERS, small = map / 16;

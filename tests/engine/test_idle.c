@@ -1,4 +1,5 @@
-/* Keys that somebody has set and that do nothing: each is named with where it stands and why; none that acts is. */
+/* Keys that were set but have no effect: the warning names each with its place and the reason; keys with an effect are
+ * not named. */
 #include "levels.h"
 #include "ridge.h"
 
@@ -12,7 +13,7 @@ static const struct {
     const char *lines, *warning; /* NULL: none */
 } cases[] = {
     {"", NULL},
-    /* what acts */
+    /* keys with an effect */
     {"lower.unroll_steps = 3\nlower.warmup_steps = 2\nlower.type = cg\nlower.cg_iterations = 2\n", NULL},
     {"lower.product = finite\nlower.darts_alpha = 0.3\nlower.meta_trainable = *\n", NULL},
     {"lower.gradient_accumulation = 2\nlower.product_batches = all\n", NULL},
@@ -25,10 +26,10 @@ static const struct {
     {"lower.scheduler = exponential\nlower.scheduler_gamma = 0.5\n", NULL},
     {"lower.momentum = 0.5\nlower.dampening = 0.1\n", NULL},
     {"engine.roll_back = true\n", NULL},
-    /* defaults, however they are written */
+    /* default values, however they are written */
     {"upper.unroll_steps = 1\nupper.type = darts\nlower.cg_iterations = 1\n", NULL},
     {"lower.weights_layout = pytorch\nlower.scheduler_gamma = 0.10\nlower.valid_batches = all\n", NULL},
-    /* a baseline keeps the keys of the full run */
+    /* a baseline may keep the keys of the full run */
     {"engine.levels = lower\nlower.unroll_steps = 3\nlower.type = cg\nlower.cg_iterations = 3\n", NULL},
     /* the engine's */
     {"engine.valid_step = 3\n", "valid_step = 3 has no effect: no problem has validation data"},
@@ -45,14 +46,14 @@ static const struct {
     {"engine.ranks = 2\nlower.strategy = zero\n", NULL},
     {"engine.ranks = 2\nlower.strategy = zero2\nengine.zero_unit = 1MiB\n", "no level has strategy = zero3"},
     {"engine.ranks = 2\nlower.strategy = zero3\nengine.zero_unit = 1MiB\n", NULL},
-    /* how a solution is differentiated */
+    /* the method of differentiation */
     {"upper.type = cg\n", "[upper] type = cg has no effect: no problem above differentiates its solution"},
     {"upper.product = vjp\n", "no problem above differentiates"},
     {"upper.detach = follow\n", "no problem above differentiates"},
     {"upper.product_batches = all\n", "no problem above differentiates"},
     {"lower.checkpointing = ops:no_such\n", "no forward value that is kept for a derivative has such a name"},
     {"lower.checkpointing = modules:no.such\n", "no forward value that is kept for a derivative has such a name"},
-    {"upper.checkpointing = none\n", NULL}, /* the default, by another word */
+    {"upper.checkpointing = none\n", NULL}, /* the default, by another name */
     {"lower.checkpointing = cost:10%\n", NULL},
     {"lower.offload = none\n", NULL}, /* the default */
     {"lower.offload = optimizer, activations\n", "the processor has a single memory, and there is no device"},
@@ -78,7 +79,7 @@ static const struct {
     {"lower.type = itd\nlower.itd_second_order = false\nlower.product = vjp\n", "itd_second_order = false leaves"},
     {"lower.product_batches = all\n", "with gradient_accumulation = 1 there is only the last batch"},
     {"lower.detach = follow\n", "its loss has no detached values"},
-    /* when it steps */
+    /* the schedule */
     {"upper.unroll_steps = 2\n", "no problem above waits for its solution (l2u)"},
     {"upper.unroll_tolerance = 0.1\n", "no problem above waits for its solution (l2u)"},
     {"upper.warmup_steps = 2\n", "no problem above waits for its solution (l2u)"},
@@ -136,7 +137,7 @@ START_TEST(a_key)
 }
 END_TEST
 
-/* ---- a group that is frozen beside a parameter that is not ---- */
+/* ---- a frozen group next to a trained parameter ---- */
 
 static bt_module *two(bt_problem *self)
 {
@@ -175,7 +176,8 @@ START_TEST(a_hyperparameter_of_a_frozen_group)
 }
 END_TEST
 
-/* Each key of the table is known here, so that a new one is thought about: acting always, or in a row of idle.c. */
+/* Each key of the table must be listed here, so that a new one is considered: always effective, or in a row of
+ * idle.c. */
 START_TEST(every_key)
 {
     static const char *const act[] = {
@@ -184,7 +186,7 @@ START_TEST(every_key)
         "checkpoint_best", "ranks", "executor", "distributed", "bucket", "overlap", "logger_type", "u2l", "l2u",
         "first_order", "allow_unused", "gradient_accumulation", "meta_batch", "weights", "trainable", "optimizer",
         "gradient_clipping", "gradient_clipping_value", "prune", "scheduler", "scheduler_warmup", "params", "frozen",
-        "memory_budget", "weights_names", /* without weights: refused */
+        "memory_budget", "weights_names", /* refused without weights */
         /* in a row of idle.c, but not in a case above */
         "roll_back", "precision", "fp16", "meta_trainable", "batch_size", "shuffle", "drop_last", "prefetch"};
     for (const bt_key *key = bt_keys; key->name; key++) {

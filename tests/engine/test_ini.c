@@ -1,5 +1,5 @@
-/* INI files as iniparser reads them, and where it does not say enough. The answers are those of iniparser itself, which
- * is asked here without any of our code, and of lines whose meaning is plain. */
+/* INI files as iniparser reads them, and where that is ambiguous. The expected results come from iniparser itself,
+ * called here without our code, and from lines whose meaning is obvious. */
 #include "engine/config/config.h"
 #include "engine/config/ini.h"
 
@@ -33,7 +33,7 @@ static void write_text(const char *text)
 }
 
 typedef struct found {
-    char text[4096]; /* "section.key=value@line " for each */
+    char text[4096]; /* "section.key=value@line " for each entry */
     int count;
 } found;
 
@@ -54,7 +54,7 @@ static bt_status read_text(const char *text, found *all)
     return bt_ini_read(path, collect, all);
 }
 
-/* The message begins with the file and `line`, holds `part`, and nothing was given out. */
+/* The message begins with the file and `line` and contains `part`, and no entry was reported. */
 static void expect_refused(const char *text, int line, const char *part)
 {
     found all;
@@ -77,7 +77,7 @@ START_TEST(names_lines_and_values)
 }
 END_TEST
 
-/* What the two readings of a file could differ in is refused, at its line. */
+/* A file that could be read in two ways is refused, at the line. */
 START_TEST(two_readings)
 {
     expect_refused("[a]\n\nx = b;c\n", 3, "[a] x: is it `b` or `b;c`?");
@@ -91,7 +91,7 @@ START_TEST(two_readings)
     expect_refused("[a]\nx = 'b\n", 2, "x: the value's closing ' is missing");
     expect_refused("[a]\nx = 'b' c\n", 2, "x: after the value's closing ' only a comment may follow");
     expect_refused("[a]\nx = ''\n", 2, "[a] x has no value");
-    expect_refused("[a]\nx\n", 2, "found `x`"); /* a line of one character, which iniparser passes over */
+    expect_refused("[a]\nx\n", 2, "found `x`"); /* a line of one character, which iniparser ignores */
 }
 END_TEST
 
@@ -106,7 +106,7 @@ START_TEST(names_that_differ_in_case_only)
 }
 END_TEST
 
-/* The longest line that iniparser takes, and one more, with and without an end of line; of comments too. */
+/* The longest line that iniparser accepts, and one character more, with and without an end of line; also comments. */
 START_TEST(long_lines)
 {
     static const char *const ends[] = {"", "\n", "\nz = 1\n"};
@@ -133,8 +133,8 @@ START_TEST(long_lines)
 }
 END_TEST
 
-/* Every text of up to five of these characters: written, and read by iniparser alone, it is the same, or it is refused;
- * and refused is none that iniparser could have read in one of the three ways to write it. */
+/* Every text of up to five of these characters: if it is written, iniparser alone reads it back unchanged; it is only
+ * refused if none of the three ways to write it would work. */
 START_TEST(written_values_read_back)
 {
     static const char letters[] = "a ;\"'\\=]";
@@ -181,7 +181,7 @@ START_TEST(written_values_read_back)
 }
 END_TEST
 
-/* A value that no INI file can hold is refused where it is set, whoever sets it. */
+/* A value that no INI file can hold is refused when it is set, by any means. */
 START_TEST(unwritable_values_are_refused)
 {
     char text[2048];
@@ -205,8 +205,8 @@ START_TEST(unwritable_values_are_refused)
 }
 END_TEST
 
-/* A hundred levels: both lines of the dependencies are longer than a line may be. What is printed reads back the same,
- * by iniparser alone too, and the same list as one setting is the same configuration. */
+/* A hundred levels: both lists of dependencies are too long for one line. The printed form reads back the same, also by
+ * iniparser alone, and the same list in one setting gives the same configuration. */
 START_TEST(long_lists)
 {
     static const bt_method_def darts = {.name = "darts"};
@@ -221,7 +221,7 @@ START_TEST(long_lists)
                         i + 1);
         else
             bt_text_add(&text, ", level%d > level%d%s", i, i + 1, i % 40 == 39 ? "," : "");
-    for (int pass = 0; pass < 3; pass++) { /* the file; what it prints; the file with a setting that wins */
+    for (int pass = 0; pass < 3; pass++) { /* the file; its printed form; the file with an overriding setting */
         write_text(pass == 1 ? bt_text_get(&again)
                    : pass    ? "[dependencies]\nu2l = level7 > level1\nu2l_2 = a > b\n"
                              : bt_text_get(&text));
@@ -269,7 +269,8 @@ START_TEST(long_lists)
 }
 END_TEST
 
-/* A later line needs the one before it; a key that is no list has no later lines; one item must fit on a line. */
+/* A continuation line needs the one before it; a key that is not a list has no continuation lines; an item must fit on
+ * a line. */
 START_TEST(lists_that_do_not_go_on)
 {
     static const char *const wrong[][2] = {
@@ -326,7 +327,7 @@ START_TEST(case_of_names_does_not_matter)
 }
 END_TEST
 
-/* A pipe can be read once; iniparser reads a copy, which does not stay. */
+/* A pipe can only be read once; iniparser reads a temporary copy, which is removed. */
 START_TEST(pipes)
 {
     static const char text[] = "[a]\nx = 1\n";

@@ -1,5 +1,5 @@
 /* The step within an inner loop: as a tensor in every program that repeats or differentiates a step, and in bt_adapt,
- * which begins a loop as training does. Learned rates by step against a loop in plain C. */
+ * which begins a loop as training does. Learned per-step rates against a loop in plain C. */
 #include "levels.h"
 #include "resumable.h"
 
@@ -15,7 +15,7 @@ static const double first_rates[RATES] = {0.1, 0.2, 0.05};
 
 static struct {
     bool start;         /* loops start from 3 */
-    int called, memory; /* calls of on_inner_loop_start; what it keeps */
+    int called, memory; /* calls of on_inner_loop_start; the memory for bt_adapt */
 } now;
 
 static bt_status draw(bt_problem *self, bt_mode mode, int64_t index, bt_batch *batch)
@@ -44,7 +44,7 @@ static bt_tensor *distance(bt_problem *self, const bt_batch *batch)
     return bt_mean(bt_square(bt_sub(w, bt_field(batch, "x"))));
 }
 
-/* The rate of the step; after the last of them the last. */
+/* The rate of the step; after the last rate, the last one again. */
 static void schedule(bt_problem *self, bt_rule *optimizer)
 {
     static const double places[] = {0, 1, 2};
@@ -146,7 +146,7 @@ END_TEST
 
 /* ---- adapting ---- */
 
-/* From 3, wherever training stands within a loop of its own. */
+/* From 3, wherever training is within its own loop. */
 START_TEST(adapted)
 {
     static const double due[] = {3, 2.6, 1.96, 1.864, 1.7776, 1.69984};
@@ -168,7 +168,7 @@ START_TEST(adapted)
     }
     EXPECT_OK(bt_restore(learner));
     ck_assert(levels_state(engine) == before);
-    for (int step = _i; step < 4; step++) /* the loop that was in progress goes on with the rates that were next */
+    for (int step = _i; step < 4; step++) /* the interrupted loop continues with its next rates */
         levels_step(engine, 1);
     double w;
     levels_params(engine, "learner", &w, 1);
@@ -178,7 +178,7 @@ START_TEST(adapted)
 }
 END_TEST
 
-/* Without `start` a loop goes on from the parameters, and begins with the first of the rates. */
+/* Without `start`, a loop continues from the parameters and begins with the first rate. */
 START_TEST(adapted_from_where_it_stands)
 {
     now.start = false;
@@ -201,7 +201,7 @@ START_TEST(adapted_from_where_it_stands)
 }
 END_TEST
 
-/* ---- a callback that itself adapts ---- */
+/* ---- a callback that adapts ---- */
 
 static void adapts(bt_problem *self)
 {
@@ -239,7 +239,7 @@ END_TEST
 
 /* ---- products ---- */
 
-/* C = w^2 / 2 - (1 + inner step) w l, F = w: with x = v = 1 the hypergradient is 1 + the inner step of the last one. */
+/* C = w^2 / 2 - (1 + inner step) w l, F = w: with x = v = 1 the hypergradient is 1 + the last inner step. */
 static bt_module *one(bt_problem *self) { return (void)self, bt_nn_parameter(bt_init_constant(1)); }
 
 static bt_tensor *lower_step(bt_problem *self, const bt_batch *batch)

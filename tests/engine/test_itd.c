@@ -1,5 +1,5 @@
-/* tests/engine/test_itd.c: hypergradients through unrolled inner loops, with known right answers, in double precision.
- * The upper problem takes one step of SGD with lr = 1, so that what its parameters lose is the hypergradient. */
+/* tests/engine/test_itd.c: hypergradients through unrolled inner loops, with known values, in double precision. The
+ * upper problem takes one step of SGD with lr = 1, so its parameters decrease by exactly the hypergradient. */
 #include "levels.h"
 
 #include "engine/session/session.h"
@@ -21,7 +21,7 @@ enum { MOST = 8 };
 typedef struct world {
     double w[MOST], lambda[MOST];
     int ws, lambdas;
-    bt_module *(*module)(bt_problem *self); /* of the lower problem; NULL: w */
+    bt_module *(*module)(bt_problem *self); /* of the lower problem; NULL: a single w */
     bt_step_fn *lower, *upper;
     bt_tensor *(*start)(bt_problem *self);
     void (*schedule)(bt_problem *self, bt_rule *optimizer);
@@ -44,7 +44,7 @@ static bt_module *upper_module(bt_problem *self)
     return bt_nn_parameter(bt_init_array(BT_ARRAY((double *)(uintptr_t)now->lambda, now->lambdas)), now->lambdas);
 }
 
-/* Numbers that differ from batch to batch: 1, 2, 3, ... */
+/* Numbers that grow from batch to batch: 1, 2, 3, ... */
 static bt_status count_up(bt_problem *self, bt_mode mode, int64_t index, bt_batch *batch)
 {
     double value = (double)index + 1;
@@ -72,7 +72,7 @@ static bt_export define(definitions *d, const world *now)
     return (bt_export){.abi = BT_ABI, .problems = {&d->upper, &d->lower}};
 }
 
-/* Runs one inner loop and the upper step after it; the upper loss, and in after[] the upper parameters. */
+/* Runs one inner loop and the upper step after it; returns the upper loss, and in after[] the upper parameters. */
 static double run(const world *now, double *after, const char *settings)
 {
     definitions d;
@@ -91,7 +91,7 @@ static double run(const world *now, double *after, const char *settings)
     return loss;
 }
 
-/* In double precision; in single precision it is the same to 1e-5. */
+/* Checked in double precision; in single precision the result must agree to 1e-5. */
 static void hypergradient(const world *now, const char *settings, double *result)
 {
     double after[MOST], rounded[MOST];
@@ -108,7 +108,7 @@ static void hypergradient(const world *now, const char *settings, double *result
     }
 }
 
-/* Against central differences of the whole computation run again. */
+/* Compares with central differences of the whole computation. */
 static void check_differences(const world *now, const char *settings)
 {
     double found[MOST], after[MOST];
@@ -162,7 +162,7 @@ START_TEST(r2_unrolled)
 }
 END_TEST
 
-/* What lies between kept states is computed again: the same to the last bit. */
+/* Steps between kept states are recomputed: the same result, bit for bit. */
 START_TEST(spacing_changes_nothing)
 {
     static const char *const optimizers[] = {"sgd", "sgd\nlower.momentum = 0.9", "adam"};
@@ -184,8 +184,8 @@ START_TEST(spacing_changes_nothing)
 }
 END_TEST
 
-/* Revolve's schedule: the same bits, with as many states as were asked for and two that are at work, and at most as
- * many steps made again as the closed form says. */
+/* Revolve's schedule: the same bits, with the requested number of states plus two in use, and at most as many repeated
+ * steps as the closed form says. */
 START_TEST(states_change_nothing)
 {
     static const char *const optimizers[] = {"sgd", "sgd\nlower.momentum = 0.9", "adam"};
@@ -261,7 +261,7 @@ START_TEST(states_that_cannot_be)
 }
 END_TEST
 
-/* A new program in the middle of a loop cuts the past off there, wherever states are kept. */
+/* A new program in the middle of a loop cuts off the steps before it, whichever states are kept. */
 static int64_t stage(bt_problem *self) { return bt_host_step(self) >= 4; }
 
 static bt_tensor *staged(bt_problem *self, const bt_batch *batch)
@@ -328,7 +328,7 @@ START_TEST(r9_maml)
 }
 END_TEST
 
-/* ---- R12: w_K = (1 - lr a)^K w0, F = w_K^2 / 2, a = 2; the learning rate and the start are the upper level's ---- */
+/* ---- R12: w_K = (1 - lr a)^K w0, F = w_K^2 / 2, a = 2; the upper level learns the learning rate and the start ---- */
 
 static bt_tensor *half_square(bt_problem *self, const bt_batch *batch)
 {
@@ -448,7 +448,7 @@ START_TEST(r13_adam_at_zero)
 }
 END_TEST
 
-/* Over several steps an element whose gradient stays 0 has slots of 0, too: where m / (sqrt(v) + eps) is m / eps to
+/* Over several steps, an element whose gradient stays 0 has slots of 0, too: there m / (sqrt(v) + eps) is m / eps to
  * first order. */
 static bt_tensor *curved_at_zero(bt_problem *self, const bt_batch *batch)
 {
@@ -458,8 +458,7 @@ static bt_tensor *curved_at_zero(bt_problem *self, const bt_batch *batch)
 
 START_TEST(adam_stays_at_zero)
 {
-    static const double eps[] = {1, 1e-3,
-                                 1e-7}; /* by five steps at 1e-8 it would be 1e23, too much for single precision */
+    static const double eps[] = {1, 1e-3, 1e-7}; /* five steps at 1e-8 would give 1e23, too much for single precision */
     const world now = {
         .w = {0, 0.3}, .lambda = {0, 0.2}, .ws = 2, .lambdas = 2, .lower = curved_at_zero, .upper = value};
     double found[2], slope = 0, mean = 0;
@@ -478,7 +477,7 @@ START_TEST(adam_stays_at_zero)
 }
 END_TEST
 
-/* ---- whole updates, against the computation run again: batches, optimisers, clipping, decay, callbacks ---- */
+/* ---- complete updates, against finite differences: batches, optimisers, clipping, decay, callbacks ---- */
 
 static bt_tensor *curved(bt_problem *self, const bt_batch *batch)
 {
@@ -556,7 +555,7 @@ START_TEST(whole_updates)
 }
 END_TEST
 
-/* ---- a buffer that every micro-batch moves, and that the next one reads ---- */
+/* ---- a buffer that every micro-batch updates, and that the next one reads ---- */
 
 static bt_module *with_buffer(bt_problem *self)
 {
@@ -599,7 +598,7 @@ START_TEST(buffers_over_micro_batches)
 }
 END_TEST
 
-/* ---- C = w^2 / 2 + b w, where the third batch has b = infinity: that update is left out; w_0 = lambda ---- */
+/* ---- C = w^2 / 2 + b w, where the third batch has b = infinity: that update is skipped; w_0 = lambda ---- */
 
 static bt_tensor *broken_once(bt_problem *self, const bt_batch *batch)
 {
@@ -626,7 +625,7 @@ START_TEST(a_step_that_was_left_out)
 }
 END_TEST
 
-/* ---- what is said ---- */
+/* ---- messages ---- */
 
 static void expect_equation(const world *now, const char *settings, const char *part)
 {
@@ -656,7 +655,8 @@ START_TEST(the_equation_says_how_far)
 }
 END_TEST
 
-/* ---- one parameter is frozen at what it starts from: steps take its gradient for 0, before grad_callback, too ---- */
+/* ---- one parameter is frozen at its initial value: steps use a gradient of 0 for it, also before grad_callback
+ * ---- */
 
 static bt_module *moving_and_frozen(bt_problem *self)
 {

@@ -1,5 +1,5 @@
-/* tests/engine/test_itd_levels.c: unrolled hypergradients over more than two levels, against central differences of
- * the whole computation run again: whoever steps when, and through which level the dependence goes. */
+/* tests/engine/test_itd_levels.c: unrolled hypergradients over more than two levels, against central differences of the
+ * whole computation: for different orders of steps, and different paths of the dependence. */
 #include "resumable.h"
 
 #include "support/suite.h"
@@ -90,27 +90,27 @@ static const struct {
     const bt_problem_def *problems[4];
     const char *settings;
 } cases[] = {
-    /* a chain whose levels follow each other: b, b, b, a, b, b, b, a, top */
+    /* a chain whose levels step in sequence: b, b, b, a, b, b, b, a, top */
     {{&top_b, &level_a, &level_b},
      "dependencies.u2l = top > a, a > b\ndependencies.l2u = b > a, a > top\na.unroll_steps = 2\nb.unroll_steps = 3\n"
      "engine.train_iters = 6\n"},
-    /* side by side: a, b, a, b, ..., top */
+    /* in parallel: a, b, a, b, ..., top */
     {{&top_b, &level_a, &level_b},
      "dependencies.u2l = top > a, a > b\ndependencies.l2u = b > top, a > top\na.unroll_steps = 4\nb.unroll_steps = 4\n"
      "engine.train_iters = 4\n"},
-    /* side by side with inner loops of other lengths: top steps when both are ready */
+    /* in parallel with inner loops of different lengths: top steps when both are ready */
     {{&top_b, &level_a, &level_b},
      "dependencies.u2l = top > a, a > b\ndependencies.l2u = b > top, a > top\na.unroll_steps = 2\nb.unroll_steps = 3\n"
      "engine.train_iters = 3\n"},
-    /* a diamond: two ways from top to its loss */
+    /* a diamond: two paths from top to its loss */
     {{&top_ab, &level_a, &level_b},
      "dependencies.u2l = top > a, a > b\ndependencies.l2u = b > top, a > top\na.unroll_steps = 3\nb.unroll_steps = 3\n"
      "engine.train_iters = 3\n"},
-    /* b reads a and top; a's loss does not read b, but follows it */
+    /* b reads a and top; a's loss does not read b, but a steps after it */
     {{&top_ab, &level_a, &level_b2},
      "dependencies.u2l = top > a, a > b, top > b\ndependencies.l2u = b > a, b > top, a > top\na.unroll_steps = 2\n"
      "b.unroll_steps = 2\nengine.train_iters = 4\n"},
-    /* likewise; each of b's inner loops is on a batch that top has drawn */
+    /* the same, but each of b's inner loops uses a batch that top has drawn */
     {{&top_ab, &level_a, &level_b2_of_top},
      "dependencies.u2l = top > a, a > b, top > b\ndependencies.l2u = b > a, b > top, a > top\na.unroll_steps = 2\n"
      "b.unroll_steps = 2\nengine.train_iters = 4\n"},
@@ -187,7 +187,7 @@ START_TEST(against_differences)
 }
 END_TEST
 
-/* ---- taken up again after any step ---- */
+/* ---- resumed after any step ---- */
 
 static bt_engine *make(void *user)
 {

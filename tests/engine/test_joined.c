@@ -1,5 +1,5 @@
-/* Upper gradient and product as one program: where that lets products of matrices be left out, what is computed is the
- * same, with as many products as can be counted by hand; elsewhere nothing changes. */
+/* Upper gradient and product as one program: if that saves matrix products, the results are the same, with the number
+ * of products counted by hand; otherwise nothing changes. */
 #include "levels.h"
 
 #include "engine/session/session.h"
@@ -11,12 +11,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- a classifier whose examples are weighted by a small net, above which may stand a penalty ---- */
+/* ---- a classifier whose examples are weighted by a small net, optionally with a penalty level above it ---- */
 
 typedef struct made {
     int64_t features, hidden, rows;
-    bool smooth, counts_lower, counts_upper; /* tanh; bt_step of the lower problem is in a loss */
-    double bad;                              /* one number of the upper data, if it is not 0 */
+    bool smooth, counts_lower, counts_upper; /* tanh; bt_step of the lower problem is used in that loss */
+    double bad;                              /* replaces one number of the upper data, unless it is 0 */
 } made;
 
 static const made usual = {.features = 200, .hidden = 90, .rows = 30};
@@ -126,7 +126,7 @@ static bt_engine *engine_of(const made *m, const char *settings, bool reassociat
 
 static bool joins(bt_engine *engine, const char *level) { return bt_engine_problem(engine, level)->step->joins; }
 
-/* ---- how much is computed ---- */
+/* ---- work ---- */
 
 static double multiplications(bt_engine *engine, const char *level)
 {
@@ -155,7 +155,7 @@ static bool plans(bt_engine *engine, const char *level, const char *name)
 #define SHAPE "lower.batch_size = 100\nupper.batch_size = 100\n"
 
 /* Meta-Weight-Net with 784 inputs: six products of 100 x 784 x hidden in a step (two of the lower step; a layer's
- * output twice, v, and x with v), of which Z (X^T d) = (Z X^T) d leaves 4 and a third; v is not even there. */
+ * output twice, v, and x with v). Z (X^T d) = (Z X^T) d leaves four and a third; v is not computed at all. */
 START_TEST(products_of_a_step)
 {
     const made m = {.features = 784, .hidden = 500, .rows = 200};
@@ -175,8 +175,8 @@ START_TEST(products_of_a_step)
 }
 END_TEST
 
-/* Ranks share these products, and what they would be without: v is not made, and so it is not summed; what it would be
- * made of is gathered. */
+/* Ranks divide these products, and the ones without joining: v is not computed and so not summed; its factors are
+ * gathered. */
 START_TEST(products_on_ranks)
 {
     const made m = {.features = 784, .hidden = 500, .rows = 200};
@@ -197,7 +197,7 @@ START_TEST(products_on_ranks)
 }
 END_TEST
 
-/* With 32 hidden units, 100 x 784 x 100 products would be more than those that they replace. */
+/* With 32 hidden units, 100 x 784 x 100 products would cost more than the ones they replace. */
 START_TEST(a_small_layer_is_left_alone)
 {
     const made m = {.features = 784, .hidden = 32, .rows = 200};
@@ -218,7 +218,7 @@ START_TEST(a_small_layer_is_left_alone)
 }
 END_TEST
 
-/* ---- what is computed ---- */
+/* ---- results ---- */
 
 static void expect_close(const double *x, const double *y, int64_t count, double tolerance)
 {
@@ -230,7 +230,7 @@ static void expect_close(const double *x, const double *y, int64_t count, double
         ck_assert_msg(fabs(x[i] - y[i]) <= tolerance * most, "%lld: %.17g, not %.17g", (long long)i, x[i], y[i]);
 }
 
-/* The next hypergradient, and everything that is learned in a few steps, with the switch and without it. */
+/* Compares the next hypergradient, and the result of a few steps, with and without joining. */
 static void expect_same(const made *m, const char *settings, bool joined)
 {
     bt_engine *engines[] = {engine_of(m, settings, true), engine_of(m, settings, false)};
@@ -263,7 +263,7 @@ static const struct {
     {"lower.product = vjp\n", true},
     {"lower.product = vjp\nlower.detach = field\n", true},
     {"lower.detach = follow\n", true},
-    {"lower.product = finite\n", false}, /* v is added to the weights: it must be there */
+    {"lower.product = finite\n", false}, /* v is added to the weights, so it must exist */
     {"lower.product = finite\nlower.detach = follow\n", false},
     {"lower.type = neumann\nlower.neumann_alpha = 0.1\n", false},
     {"lower.type = cg\nlower.cg_iterations = 3\n", false},
@@ -274,7 +274,7 @@ static const struct {
     {"lower.gradient_accumulation = 3\nlower.batch_size = 7\nlower.product_batches = all\nupper.batch_size = 11\n",
      false},
     {"upper.optimizer = adam\nlower.momentum = 0.9\nupper.gradient_clipping = 0.1\n", true},
-    {"lower.meta_trainable = *.bias\n", false}, /* the gradient of the large layer is not asked for */
+    {"lower.meta_trainable = *.bias\n", false}, /* the gradient of the large layer is not requested */
     {"engine.roll_back = true\n", true},
 };
 enum { CASES = sizeof cases / sizeof *cases };
@@ -282,8 +282,8 @@ enum { CASES = sizeof cases / sizeof *cases };
 START_TEST(the_same_is_computed) { expect_same(&usual, cases[_i].settings, cases[_i].joined); }
 END_TEST
 
-/* The product sees what the lower step saw, the upper gradient what the lower problem has become: if both of them
- * look, or if the upper gradient does, they stay apart. */
+/* The product reads the step count as of the last lower step, the upper gradient the current one: if the upper loss
+ * uses it, they stay separate. */
 START_TEST(steps_that_losses_count)
 {
     made m = usual;
@@ -293,7 +293,7 @@ START_TEST(steps_that_losses_count)
 }
 END_TEST
 
-/* The levels above the first product get theirs as before. */
+/* The levels above the first product get their gradients as before. */
 START_TEST(three_levels)
 {
     double found[2];
@@ -309,7 +309,7 @@ START_TEST(three_levels)
 }
 END_TEST
 
-/* A v that is not finite never gets anywhere, although nobody looks at it by itself. */
+/* A non-finite v never takes effect, although v itself is not checked. */
 static void expect_finite(void *user, const bt_var *var, const bt_block *block)
 {
     (void)block;
@@ -334,8 +334,8 @@ START_TEST(a_batch_that_is_not_finite)
 }
 END_TEST
 
-/* --check-hypergradient looks at v and at the direct gradient, for which it takes the two apart; afterwards they are
- * one again, and nothing has changed. */
+/* --check-hypergradient reads v and the direct gradient, so it separates the two; afterwards they are joined again, and
+ * nothing has changed. */
 START_TEST(a_check)
 {
     made m = usual;
@@ -368,7 +368,7 @@ START_TEST(a_check)
 }
 END_TEST
 
-/* What makes the programs of `upper` anew, apart or joined, leaves the steps that `top` goes back through. */
+/* Recompiling the programs of `upper`, separated or joined, keeps the steps that `top` differentiates. */
 START_TEST(steps_of_a_level_that_is_looked_into)
 {
     double before, after, *x = malloc(100000 * sizeof *x);

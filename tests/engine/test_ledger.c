@@ -1,6 +1,6 @@
-/* tests/engine/test_ledger.c: a room of the test's own, of which the engine knows nothing, enters a counter and a run
- * variable in the ledger. That alone has them saved, resumed, rolled back, kept through questions and the check, put
- * back by bt_restore, and counted. */
+/* tests/engine/test_ledger.c: a test room, unknown to the engine, enters a counter and a run variable in the ledger.
+ * From that alone they are saved, resumed, rolled back, preserved by requests and the check, restored by bt_restore,
+ * and counted. */
 #include "resumable.h"
 
 #include "engine/level/level.h"
@@ -17,8 +17,8 @@
 enum { WIDTH = 3 };
 
 typedef struct room {
-    bool open;       /* it enters something */
-    bool moves;      /* whatever draws a batch moves it */
+    bool open;       /* whether it enters something */
+    bool moves;      /* whether drawing a batch changes it */
     int64_t counter; /* "room.count" */
     bt_var *var;     /* "room" */
 } room;
@@ -43,7 +43,7 @@ static void room_open(room *r, bt_problem *problem)
     EXPECT_OK(bt_ledger_enter_number(problem->context, problem, BT_ROLE_BUFFER, "room.count", BT_ROW_INT, &r->counter));
 }
 
-/* The engine goes with what it lists, and asks nothing of it. */
+/* Removes the room's entries from the ledger, and frees the engine. */
 static void leave(bt_engine *engine, room *r)
 {
     if (r->open) {
@@ -105,7 +105,7 @@ static bt_engine *engine_new(room *r, const char *settings)
 
 static const double some[WIDTH] = {0.1, -0.0, 1e-310}, others[WIDTH] = {4, 5, 6};
 
-/* ---- what is shown ---- */
+/* ---- reports ---- */
 
 START_TEST(saved_and_resumed)
 {
@@ -124,7 +124,7 @@ START_TEST(saved_and_resumed)
 }
 END_TEST
 
-/* A run without the room is another one. */
+/* A run without the room is a different run. */
 START_TEST(missing_from_a_run)
 {
     room first = {.open = true}, second = {0};
@@ -155,14 +155,14 @@ START_TEST(rolled_back)
     room_set(&r, 5, some);
     levels_step(engine, 1); /* of two: the inner loop has begun */
     room_set(&r, 6, others);
-    levels_step(engine, 1); /* the upper level steps, and the lower one returns to where its loop began */
+    levels_step(engine, 1); /* the upper level steps, and the lower one returns to the start of its loop */
     ck_assert_int_eq(levels_steps(engine, "upper"), 1);
     room_expect(&r, 5, some);
     leave(engine, &r);
 }
 END_TEST
 
-/* Copies that roll_back returns to are part of the run too. */
+/* The copies for roll_back are part of the run too. */
 START_TEST(resumed_within_an_inner_loop)
 {
     room r = {.open = true}, again = {.open = true};
@@ -198,7 +198,7 @@ START_TEST(kept_through_questions)
     fclose(file);
     free(text);
     room_expect(&r, 7, some);
-    levels_step(engine, 1); /* and it was moved by what these did: it is by a step */
+    levels_step(engine, 1); /* the calls above would have changed it, as a step does */
     ck_assert_int_ne(r.counter, 7);
     leave(engine, &r);
 }
@@ -250,7 +250,7 @@ START_TEST(counted)
 }
 END_TEST
 
-/* Whatever the kind: a checkpoint tells them apart by the name. */
+/* A checkpoint identifies entries by name, whatever their kind. */
 START_TEST(one_name_twice)
 {
     room r = {.open = true};
@@ -272,7 +272,7 @@ START_TEST(one_name_twice)
     ck_assert_ptr_nonnull(strstr(bt_error(), "the run: a checkpoint would keep two things"));
     bt_error_clear();
     EXPECT_OK(bt_ledger_enter_number(context, bt_engine_problem(engine, "upper"), BT_ROLE_CLOCK, "room.count",
-                                     BT_ROW_INT, &number)); /* another problem's */
+                                     BT_ROW_INT, &number)); /* belongs to another problem */
     bt_ledger_leave(context, &number);
     leave(engine, &r);
 }

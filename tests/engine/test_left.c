@@ -1,4 +1,4 @@
-/* What runs have left, missing or broken: one answer. Several runs, too, have it: tests/e2e/grid.sh. */
+/* Files of earlier runs, missing or broken, are treated consistently. For several runs see tests/e2e/grid.sh. */
 #include "resumable.h"
 
 #include "engine/compare/compare.h"
@@ -57,7 +57,7 @@ static bt_status add_step(void *user, json_t *line)
     return json_object_get(line, "stop") ? bt_fail(BT_ERROR_NUMERIC, "enough") : BT_OK;
 }
 
-/* A run that was killed has left half a line; another program, anything. */
+/* A killed run may leave half a line; another program, anything. */
 START_TEST(lines)
 {
     char steps[100] = "";
@@ -74,7 +74,7 @@ START_TEST(lines)
 }
 END_TEST
 
-/* ---- who reads them ---- */
+/* ---- the readers ---- */
 
 static bt_status compare(void)
 {
@@ -103,7 +103,7 @@ START_TEST(one_answer)
 }
 END_TEST
 
-/* A report reads the metrics of a run that has ended, a comparison does not. */
+/* A report reads the metrics of a finished run, a comparison does not. */
 START_TEST(each_once)
 {
     resumable_put("run", "config.ini", "[engine]\nseed = 1\n");

@@ -1,5 +1,4 @@
-/* tests/engine/test_limits.c: where there is room for so many and no more, whatever is beyond is refused with a
- * message. */
+/* tests/engine/test_limits.c: limits: one item too many is refused with a message. */
 #include "levels.h"
 #include "ridge.h"
 
@@ -32,7 +31,7 @@ static void expect(bt_status status, const char *words)
     bt_error_clear();
 }
 
-/* Sixteen entries are taken, and one more is not, which would be the NULL. */
+/* Sixteen entries are accepted; a seventeenth, in the place of the NULL, is not. */
 START_TEST(lists_of_an_export)
 {
     static const bt_dataset_def none = {.name = "none"};
@@ -98,7 +97,7 @@ START_TEST(a_long_key_of_a_method)
 }
 END_TEST
 
-/* In the configuration that a run leaves, its section stands once. */
+/* In the configuration file that a run writes, its section appears once. */
 START_TEST(a_long_name_of_a_problem)
 {
     char name[301] = "", section[320], *text = NULL;
@@ -177,7 +176,7 @@ START_TEST(sizes_of_an_array)
 }
 END_TEST
 
-/* A message that is cut ends with dots, whatever is put before it later. */
+/* A truncated message ends with dots, whatever is prepended to it later. */
 START_TEST(long_messages)
 {
     char text[6001] = "";

@@ -1,4 +1,4 @@
-/* What a run says and leaves behind. */
+/* Console output and output files of a run. */
 #include "resumable.h"
 
 #include "base/version.h"
@@ -52,7 +52,7 @@ START_TEST(plain_lines_in_a_pipe)
     const bt_metric_value train[] = {{"classifier.loss", 0.43218, NAN}};
     const bt_metric_value valid[] = {{"classifier.valid.loss", 0.5, NAN}, {"classifier.valid.acc", 0.85128, 0.004}};
     bt_progress_line(progress, BT_LINE_INFO, "training 2 levels");
-    for (int batch = 1; batch <= 1000; batch++) /* in far less than 10 seconds: nothing */
+    for (int batch = 1; batch <= 1000; batch++) /* in far less than 10 seconds: no output */
         bt_progress_validation(progress, "net", batch, 1000);
     for (int step = 1; step <= 1000; step++) { /* in far less than a second: one line of training metrics */
         bt_progress_step(progress, step);
@@ -81,14 +81,14 @@ START_TEST(rate_and_time_left)
     bt_progress *progress = bt_progress_new(file, 1000);
     const bt_metric_value metric[] = {{"loss", 1, NAN}};
     pause_ms(100);
-    bt_progress_step(progress, 10); /* about 100 steps a second: a little under 10 seconds for 990 more */
+    bt_progress_step(progress, 10); /* about 100 steps a second: the other 990 take a little under 10 seconds */
     metrics_line(progress, 10, 1000, metric, 1, true);
     bt_progress_free(progress);
     fclose(file);
     double rate;
     int minutes, seconds;
     ck_assert_int_eq(sscanf(data, "step 10/1000  loss 1 %lf steps/s  ETA %d:%d", &rate, &minutes, &seconds), 3);
-    ck_assert_double_gt(rate, 20); /* a loaded machine sleeps longer */
+    ck_assert_double_gt(rate, 20); /* a busy machine sleeps longer */
     ck_assert_double_lt(rate, 101);
     ck_assert_int_le(abs(minutes * 60 + seconds - (int)(990 / rate + 0.5)), 1);
     free(data);
@@ -111,7 +111,7 @@ START_TEST(one_line_on_a_terminal)
         pause_ms(2);
         metrics_line(progress, step, 300, train, 1, false);
         bt_progress_step(progress, step);
-        for (int batch = 1; step == 200 && batch <= 60; batch++) { /* of 0.3 seconds and more */
+        for (int batch = 1; step == 200 && batch <= 60; batch++) { /* takes at least 0.3 seconds */
             pause_ms(5);
             bt_progress_validation(progress, "net", batch, 60);
         }
@@ -138,7 +138,7 @@ START_TEST(one_line_on_a_terminal)
         ck_assert_int_lt((int)strcspn(c + 4, "\r\n"), 40); /* never wraps */
     }
     ck_assert_int_ge(draws, 3);
-    ck_assert_int_le(draws, 40); /* 0.6 s and more, five a second, and not one for each step */
+    ck_assert_int_le(draws, 40); /* at least 0.6 s, five lines a second, and not one for each step */
     const char *validating = strstr(text, "\r\033[Kstep 200/300  validating net: "); /* cut at 39 columns */
     ck_assert_ptr_nonnull(validating);
     ck_assert_ptr_nonnull(strstr(validating, "\r\033[Kstep 200/300  acc 0.5\r\n"));
@@ -168,14 +168,14 @@ END_TEST
 START_TEST(mean_of_steps)
 {
     bt_timing timing;
-    bt_timing_start(&timing, 20); /* the first two are left out */
+    bt_timing_start(&timing, 20); /* the first two steps are not counted */
     ck_assert_double_nan(bt_timing_mean_ms(&timing));
     static const double seconds[] = {9,     9,     0.001,
-                                     0.001, 0.001, 0.009}; /* the last one has an upper level's step, too */
+                                     0.001, 0.001, 0.009}; /* the last one includes a step of an upper level */
     for (int i = 0; i < 6; i++)
         bt_timing_add(&timing, seconds[i]);
     ck_assert_double_eq_tol(bt_timing_mean_ms(&timing), 3, 1e-12);
-    bt_timing_start(&timing, 1000000); /* 50, at most */
+    bt_timing_start(&timing, 1000000); /* at most 50 */
     for (int i = 0; i < 51; i++)
         bt_timing_add(&timing, i < 50 ? 9 : 0.002);
     ck_assert_double_eq_tol(bt_timing_mean_ms(&timing), 2, 1e-12);
@@ -259,7 +259,7 @@ START_TEST(one_run_at_a_time)
     bt_error_clear();
     bt_output_free(first);
     ck_assert_int_eq(bt_output_write("a", "summary.json", "{}", 2), BT_OK);
-    ck_assert_int_eq(bt_output_open("a", false, &second), BT_OK); /* a run that goes on may find its own results */
+    ck_assert_int_eq(bt_output_open("a", false, &second), BT_OK); /* a resumed run may find its own results */
     bt_output_free(second);
     ck_assert_int_eq(bt_output_open("missing", false, &second), BT_ERROR_FILE);
     ck_assert_str_eq(bt_error(), "the output folder missing cannot be opened: No such file or directory");
@@ -283,7 +283,7 @@ START_TEST(files_are_written_whole)
     while (readdir(entries))
         count++;
     closedir(entries);
-    ck_assert_int_eq(count, 3); /* . and .. and x.txt: no temporary file stays */
+    ck_assert_int_eq(count, 3); /* . and .. and x.txt: no temporary file is left */
 }
 END_TEST
 

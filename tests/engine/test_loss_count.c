@@ -1,8 +1,8 @@
-/* tests/engine/test_loss_count.c: losses that are means over tokens: a step over K micro-batches, each with tokens of
- * its own number, is the step over the one large batch, whose loss says nothing of counts.
+/* tests/engine/test_loss_count.c: losses that are means over tokens: a step over K micro-batches with different numbers
+ * of tokens equals the step over the one large batch, whose loss does not declare counts.
  *
- *   lower  C(w) = mean over the tokens of s (x w - y)^2 / 2 + e |w|^2 / 2,  s = sigmoid(lambda0), e = exp(lambda1)
- *   upper  F    = mean over the tokens of (x w - y)^2 / 2 + 0.05 |lambda|^2
+ * lower  C(w) = mean over the tokens of s (x w - y)^2 / 2 + e |w|^2 / 2,  s = sigmoid(lambda0), e = exp(lambda1)
+ * upper  F    = mean over the tokens of (x w - y)^2 / 2 + 0.05 |lambda|^2
  *
  * Row i stands for tokens[i] tokens. */
 #include "levels.h"
@@ -17,10 +17,10 @@ enum { ROWS = 12, SIZE = 2, MICROS = 4 };
 
 typedef struct scene {
     double tokens[ROWS], upper_tokens[ROWS];
-    bool says; /* the losses say what they count */
+    bool says; /* the losses declare their counts */
 } scene;
 
-/* Of three rows each: 3, none, 6, 9 tokens. */
+/* Batches of three rows: 3, none, 6, 9 tokens. */
 static const scene unequal = {{2, 0, 1, 0, 0, 0, 5, 1, 0, 1, 4, 4}, {1, 1, 2, 1, 6, 0, 0, 3, 0, 2, 1, 1}, true};
 
 static bt_dataset *rows(bt_problem *self, const double *tokens, uint64_t stream)
@@ -59,7 +59,7 @@ static bt_tensor *fit(bt_problem *self, const bt_batch *batch)
     if (((scene *)bt_user(self))->says)
         bt_loss_count(self, count);
     bt_metric(self, "away", bt_div(bt_sum(bt_mul(tokens, away)), count));
-    /* Of nothing 0, not 0 / 0: that the step is left out is not the loss's doing. */
+    /* 0 without tokens, not 0 / 0: the loss must not be the reason that the step is skipped. */
     return bt_div(bt_sum(bt_mul(tokens, bt_mul(0.5, bt_square(away)))), bt_maximum(count, 1e-3));
 }
 
@@ -95,7 +95,7 @@ static const bt_export parts = {.abi = BT_ABI, .problems = {&upper, &lower}},
     "upper.shuffle = false\nengine.log_step = 0\nlower.optimizer = sgd\nlower.momentum = 0.9\nlower.lr = 0.3\n"        \
     "upper.lr = 0.2\nlower.unroll_steps = 2\nlower.product_batches = all\n"
 
-/* The step of micro-batches, or (micros 1) of the large batch. */
+/* An engine with micro-batches, or (micros 1) with the large batch. */
 static bt_engine *engine_of(const bt_export *problems, const scene *scene, const char *settings, int micros)
 {
     char lines[1200];
@@ -164,7 +164,7 @@ START_TEST(a_condition_is_weighted_too)
 }
 END_TEST
 
-/* Also where its micro-batches are not the only ones: what a check differentiates by differences. */
+/* Also if there are other micro-batches: those that a check differentiates numerically. */
 START_TEST(a_check_agrees)
 {
     const bt_export *const problems = _i % 2 ? &of_condition : &parts;
@@ -218,13 +218,13 @@ START_TEST(five_and_a_half)
     levels_step(engine, 1);
     levels_params(engine, "lower", &w, 1);
     ck_assert_double_eq_tol(w, _i ? -5.5 : -37.0 / 6, 1e-14);
-    const char *warnings = bt_text_get(&engine->context.warnings); /* div: what is taken over a whole batch */
+    const char *warnings = bt_text_get(&engine->context.warnings); /* div: an operand is taken over the whole batch */
     ck_assert_msg((strstr(warnings, "gradient_accumulation") == NULL) == _i, "%s", warnings);
     bt_engine_free(engine);
 }
 END_TEST
 
-/* ---- nothing counts ---- */
+/* ---- zero counts ---- */
 
 START_TEST(without_any_count_there_is_no_step)
 {
@@ -232,7 +232,7 @@ START_TEST(without_any_count_there_is_no_step)
     double before[2] = {0.3, -0.7}, after[2];
     memset(none.tokens, 0, sizeof none.tokens);
     if (_i == 2)
-        none.tokens[1] = 4, none.tokens[3] = -1; /* no count at all */
+        none.tokens[1] = 4, none.tokens[3] = -1; /* an invalid count */
     bt_engine *engine = engine_of(&parts, &none, "engine.levels = lower\n", _i ? MICROS : 1);
     levels_step(engine, 2);
     ck_assert_int_eq(levels_skipped(engine, "lower"), 2);
@@ -242,7 +242,7 @@ START_TEST(without_any_count_there_is_no_step)
 }
 END_TEST
 
-/* The upper step depends on the lower level's batches by the product. */
+/* The upper step depends on the lower level's batches through the product. */
 START_TEST(without_any_count_below_there_is_no_upper_step)
 {
     scene none = unequal;
@@ -259,7 +259,7 @@ END_TEST
 
 /* ---- what is reported ---- */
 
-/* Of w as it is at the start. */
+/* For the initial w. */
 static void means(const double *tokens, uint64_t stream, double *loss, double *away)
 {
     const double w[] = {0.3, -0.7};
@@ -282,7 +282,7 @@ START_TEST(reported_are_means_over_tokens)
 {
     scene scene = unequal;
     double loss, away;
-    if (_i) /* the first of the validation's batches has none */
+    if (_i) /* the first validation batch has none */
         memset(scene.upper_tokens, 0, 3 * sizeof(double));
     bt_engine *engine = engine_of(&parts, &scene,
                                   "engine.levels = lower\nlower.lr = 1e-300\nengine.train_iters = 1\n"
@@ -312,7 +312,7 @@ START_TEST(of_nothing_nothing_is_reported)
 }
 END_TEST
 
-/* ---- mistakes ---- */
+/* ---- errors ---- */
 
 static bt_tensor *square(bt_problem *self) { return bt_sum(bt_square(bt_forward(self))); }
 

@@ -1,4 +1,4 @@
-/* tests/engine/test_methods.c: sama, nystrom, penalty and what cg can do besides, against known right answers. */
+/* tests/engine/test_methods.c: sama, nystrom, penalty and further options of cg, with known values. */
 #include "closed_forms.h"
 #include "levels.h"
 
@@ -38,8 +38,8 @@ static bt_tensor *sum(bt_problem *self, const bt_batch *batch)
     return bt_sum(w(self));
 }
 
-/* The hypergradient after `steps` steps of the lower problem, before the first of the upper one. `at` (NULL: none) sets
- * the lower problem's state before the last of them. */
+/* The hypergradient after `steps` steps of the lower problem, before the first upper one. `at` (NULL: none) sets the
+ * lower problem's state before the last of these steps. */
 static void sama_after(numbers *n, const char *settings, int steps, void (*at)(bt_problem *lower), double *found)
 {
     char lines[800];
@@ -76,7 +76,7 @@ static void tenth_step(bt_problem *lower)
     var_put(lower->optimizer->applied, 0, 9);
 }
 
-/* R14: with the bias correction, and at the slots before the update. */
+/* R14: with bias correction, at the slots before the update. */
 START_TEST(sama_adam_tenth_step)
 {
     static const char *const settings[] = {"lower.optimizer = adam\nlower.lr = 0.001\n",
@@ -90,8 +90,8 @@ START_TEST(sama_adam_tenth_step)
 }
 END_TEST
 
-/* The first step of each optimiser whose step has a slope, at g = 0.2 with eps = 0.1 and lr = 0.01, by hand: of
- * lr g / (c |g| + eps) that is lr eps / (c |g| + eps)^2. */
+/* The first step of each optimiser whose update has a slope, at g = 0.2 with eps = 0.1 and lr = 0.01, by hand: for lr g
+ * / (c |g| + eps) the slope is lr eps / (c |g| + eps)^2. */
 START_TEST(sama_first_steps)
 {
     const double mu = 0.9 * (1 - 0.5 * pow(0.96, 0.004)), next = 0.9 * (1 - 0.5 * pow(0.96, 0.008));
@@ -120,7 +120,7 @@ START_TEST(sama_first_steps)
 }
 END_TEST
 
-/* SGD in its variants, and what clipping, schedules and an update that is left out make of it. */
+/* Variants of SGD, and the effect of clipping, schedules and a skipped update. */
 START_TEST(sama_sgd)
 {
     static const struct {
@@ -156,7 +156,7 @@ static void set_upper(bt_engine *engine, double value)
     var_write(bt_engine_problem(engine, "upper")->module->params[0]->var, &value);
 }
 
-/* The slope is that of the last update that was made. */
+/* The slope is that of the last update that was applied. */
 START_TEST(sama_of_an_update_left_out)
 {
     numbers n = lines;
@@ -174,7 +174,7 @@ START_TEST(sama_of_an_update_left_out)
 }
 END_TEST
 
-/* Steps that bt_restore undoes leave no slope. */
+/* Steps undone by bt_restore leave no slope. */
 START_TEST(sama_after_an_adaptation)
 {
     numbers n = lines;
@@ -214,7 +214,7 @@ static const numbers r4 = {.w = {1, 1}, .lambda = {1, 1}, .ws = 2, .lambdas = 2,
 START_TEST(nystrom_of_full_rank)
 {
     static const double expected[] = {0.0939368061485909, 0.614859094790777};
-    static const char *const ranks[] = {"2", "3", "1000"}; /* more than there are parameters: as many as there are */
+    static const char *const ranks[] = {"2", "3", "1000"}; /* more than there are parameters: reduced to their number */
     char settings[200];
     snprintf(settings, sizeof settings, "lower.type = nystrom\nlower.nystrom_rho = 0.1\nlower.nystrom_rank = %s\n",
              ranks[_i]);
@@ -222,7 +222,7 @@ START_TEST(nystrom_of_full_rank)
 }
 END_TEST
 
-/* Of rank 1 either column may be chosen; the seed decides, and every seed decides the same each time. */
+/* With rank 1 either column may be chosen; the seed decides, always the same way. */
 START_TEST(nystrom_of_rank_one)
 {
     static const double first[] = {10 - 2400.0 / 174, 20 - 600.0 / 174};  /* h = (4, 1) */
@@ -256,7 +256,7 @@ START_TEST(nystrom_of_rank_zero)
 }
 END_TEST
 
-/* ---- cg: where it stops, and where it begins ---- */
+/* ---- cg: stopping and starting ---- */
 
 START_TEST(cg_tolerance)
 {
@@ -264,7 +264,7 @@ START_TEST(cg_tolerance)
         const char *settings;
         double expected[2];
     } cases[] = {
-        /* |r| / |v| is 1, 1/4, 0 before, after one and after two steps */
+        /* |r| / |v| is 1, 1/4, 0 before, after one and after two iterations */
         {"lower.cg_iterations = 10\nlower.cg_tolerance = 1\n", {0, 0}},
         {"lower.cg_iterations = 10\nlower.cg_tolerance = 0.99\n", {0.25, 0.5}},
         {"lower.cg_iterations = 10\nlower.cg_tolerance = 0.2501\n", {0.25, 0.5}},
@@ -284,7 +284,7 @@ static bt_tensor *sphere(bt_problem *self, const bt_batch *batch)
     return bt_sub(dot(w(self), w(self)), dot(lambda(self), w(self)));
 }
 
-/* H = 2 I is solved by the first step: its x is the result, not the one before it. */
+/* H = 2 I is solved by the first iteration: its x is the result, not the one before it. */
 START_TEST(cg_first_step_solves)
 {
     static const double expected[] = {0.5, 0.5};
@@ -295,7 +295,7 @@ START_TEST(cg_first_step_solves)
 }
 END_TEST
 
-/* One step from the x of the upper step before; a question takes no part in that. */
+/* One iteration from the x of the previous upper step; requests do not affect it. */
 START_TEST(cg_warm_start)
 {
     static const double expected[][2] = {{0.25, 0.5}, {0.25 - 0.5 / 3, 0.5 + 0.25 / 3}};
@@ -352,8 +352,8 @@ START_TEST(penalty_value_function)
 }
 END_TEST
 
-/* f = lambda w + w^2 / 2 has a direct gradient, which is taken at y: y from (lambda + y) + p (y - w) = 0 for
- * C = (w - 3)^2 / 2 + 0 lambda at lambda = 2, w = 3: nothing else reaches lambda. */
+/* f = lambda w + w^2 / 2 has a direct gradient, taken at y: y from (lambda + y) + p (y - w) = 0 for C = (w - 3)^2 / 2 +
+ * 0 lambda at lambda = 2, w = 3: nothing else reaches lambda. */
 
 static bt_tensor *apart(bt_problem *self, const bt_batch *batch)
 {
@@ -377,7 +377,7 @@ START_TEST(penalty_direct_gradient)
 }
 END_TEST
 
-/* The upper loss over several micro-batches, the last of them short, is that of the large batch. */
+/* The upper loss over several micro-batches, the last one short, equals that of the large batch. */
 
 static bt_tensor *rows_lower(bt_problem *self, const bt_batch *batch)
 {

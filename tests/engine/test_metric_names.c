@@ -1,5 +1,5 @@
-/* A name is for one thing: what would be averaged into a loss, or into what the same trace has logged under the name
- * before, is refused; a mean that is asked for is had. */
+/* A metric name has one meaning: logging under the name of a loss, or twice under one name in the same trace, is
+ * refused; with BT_METRIC_MEAN, the mean is logged. */
 #include "levels.h"
 
 #include "support/suite.h"
@@ -35,7 +35,7 @@ static bt_dataset *rows(bt_problem *self)
 
 static bt_module *one(bt_problem *self) { return (void)self, bt_nn_parameter(bt_init_constant(1)); }
 
-/* 1, 2, 3, ... of the model, whoever logs them. */
+/* Logs 1, 2, 3, ... as metrics of the model, from any caller. */
 static void log_all(bt_problem *self, place where, bool traced)
 {
     bt_problem *model = bt_peer(self, "model");
@@ -49,7 +49,7 @@ static void log_all(bt_problem *self, place where, bool traced)
         else if (u->mean)
             bt_metric(model, u->name, bt_mul(value, bt_add(1, bt_mul(0, bt_step(model)))), BT_METRIC_MEAN);
         else
-            bt_metric(model, u->name, value); /* a number within a trace */
+            bt_metric(model, u->name, value); /* a number known to the host, within a trace */
     }
 }
 
@@ -101,7 +101,7 @@ static bt_engine *engine_of(bool validates)
 static const struct {
     use uses[4];
     bool validates;
-    const char *words[2]; /* of the refusal; NULL: there is none, and then what is reported */
+    const char *words[2]; /* of the error; NULL: no error, and `metric` and `value` are expected */
     const char *metric;
     double value;
 } cases[] = {
@@ -149,7 +149,7 @@ START_TEST(a_name)
         double found = bt_engine_metric(engine, cases[_i].metric);
         ck_assert_msg(fabs(found - cases[_i].value) < 1e-12, "%s: %g, not %g", cases[_i].metric, found,
                       cases[_i].value);
-        if (cases[_i].validates) /* what is logged beside it is not in it */
+        if (cases[_i].validates) /* other metrics do not affect it */
             ck_assert_double_eq_tol(bt_engine_metric(engine, "model.loss"), 0.75, 1e-12);
     }
     bt_engine_free(engine);

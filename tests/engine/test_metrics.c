@@ -1,5 +1,5 @@
-/* tests/engine/test_metrics.c: what bt_metric logs: as many as there are, under names of their own, with their
- * spread; and other names that a checkpoint could mix up. */
+/* tests/engine/test_metrics.c: metrics logged by bt_metric: any number of them, under their own names, with their
+ * spread; and names that would be confused in a checkpoint. */
 #include "levels.h"
 #include "resumable.h"
 
@@ -13,8 +13,8 @@
 enum { MANY = 300 };
 
 static struct {
-    const char *train, *valid, *host, *state, *scalar; /* names; NULL: there is none */
-    int count;                                         /* further training metrics */
+    const char *train, *valid, *host, *state, *scalar; /* names; NULL: not used */
+    int count;                                         /* number of further training metrics */
     double mean, step;                                 /* "host" is logged as mean, mean + step, mean, ... */
 } asked;
 
@@ -102,7 +102,7 @@ static char *text_of(const char *path, size_t *size)
     return text;
 }
 
-/* Each line of metrics.jsonl has all of one step, and so has the summary. */
+/* Each line of metrics.jsonl has all metrics of a step, and so has the summary. */
 START_TEST(more_than_256)
 {
     asked.count = MANY;
@@ -168,7 +168,7 @@ START_TEST(names_that_collide)
          .state = "a.sum",
          .words = {"bt_metric `state.a`", "`state.a.sum`", "the memory (bt_state) `a.sum`"}},
         {.scalar = "step", .words = {"bt_host_scalar", "`step`", "the variable `step`"}},
-        {.train = "b.interval"}, /* these are fine */
+        {.train = "b.interval"}, /* these are allowed */
         {.train = "state.b", .state = "b"},
         {.train = "a", .valid = "a"},
     };

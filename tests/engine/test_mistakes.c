@@ -1,4 +1,4 @@
-/* tests/engine/test_mistakes.c: what users get wrong is said: what, where, found, expected. */
+/* tests/engine/test_mistakes.c: messages for user errors: what, where, found, expected. */
 #include "levels.h"
 
 #include "engine/session/session.h"
@@ -86,7 +86,7 @@ static bt_tensor *labels_out_of_range(bt_problem *self, const bt_batch *batch)
     return bt_mean(bt_cross_entropy(bt_forward(self, bt_field(batch, "x")), bt_field(batch, "label")));
 }
 
-/* ---- what is NULL beside something, names, errors of callbacks ---- */
+/* ---- NULL in some fields, names, errors of callbacks ---- */
 
 static bt_tensor *null_metric(bt_problem *self, const bt_batch *batch)
 {
@@ -327,7 +327,7 @@ START_TEST(records)
 }
 END_TEST
 
-/* ---- modules that ask for each other ---- */
+/* ---- modules that refer to each other ---- */
 
 static bt_module *like_beta(bt_problem *self) { return bt_nn_linear(2, bt_param_count(bt_peer(self, "beta"))); }
 static bt_module *like_alpha(bt_problem *self) { return bt_nn_linear(2, bt_param_count(bt_peer(self, "alpha"))); }
@@ -340,7 +340,7 @@ START_TEST(modules_that_ask_for_each_other)
 {
     bt_export parts = {.abi = BT_ABI, .problems = {&asks_b, &asks_a}};
     expect_words(levels_engine(&parts, NULL, ""), (const char *const[]){"depends on its own result"}, 1);
-    parts.problems[1] = &level_b; /* one way is fine: beta's module is made first */
+    parts.problems[1] = &level_b; /* one direction is allowed: beta's module is created first */
     bt_engine *engine = levels_engine(&parts, NULL, "engine.train_iters = 1\n");
     levels_run(engine);
     ck_assert_int_eq(bt_param_count(bt_engine_problem(engine, "alpha")), 3 * 9);
@@ -382,7 +382,7 @@ START_TEST(a_part_of_a_module)
 }
 END_TEST
 
-/* ---- data that ask for each other ---- */
+/* ---- data that refer to each other ---- */
 
 static bt_dataset *rows_asking(bt_problem *asked)
 {
@@ -406,7 +406,7 @@ START_TEST(data_that_ask_for_each_other)
     bt_problem_def a = level_a, b = level_b;
     a.configure_train_data = _i ? rows_like_beta : rows_like_own;
     b.configure_train_data = rows_like_alpha;
-    if (_i == 2) { /* by way of the module */
+    if (_i == 2) { /* through the module */
         a.configure_train_data = rows_like_own_module;
         a.configure_module = net_like_data;
         b.configure_train_data = four_rows;
@@ -414,7 +414,7 @@ START_TEST(data_that_ask_for_each_other)
     bt_export parts = {.abi = BT_ABI, .problems = {&a, &b}};
     expect_words(levels_engine(&parts, NULL, ""), &said[_i], 1);
     bt_error_clear();
-    b.configure_train_data = four_rows; /* one way is fine */
+    b.configure_train_data = four_rows; /* one direction is allowed */
     a.configure_train_data = rows_like_beta;
     bt_engine *engine = levels_engine(&parts, NULL, "engine.train_iters = 1\n");
     levels_run(engine);
@@ -422,7 +422,7 @@ START_TEST(data_that_ask_for_each_other)
 }
 END_TEST
 
-/* Validation data are opened when they are first asked for, which may be after the start. */
+/* Validation data are opened on first use, which may be after the start. */
 static bt_dataset *rows_like_valid(bt_problem *self) { return (void)bt_valid_batch(self, 0), four_rows(self); }
 
 START_TEST(validation_data_that_ask_for_themselves)
@@ -438,7 +438,7 @@ START_TEST(validation_data_that_ask_for_themselves)
 }
 END_TEST
 
-/* ---- levels that are linked, but not by their losses ---- */
+/* ---- levels with a dependency that their losses do not use ---- */
 
 static bt_tensor *uses(bt_problem *self, const bt_batch *batch, const char *peer)
 {
@@ -461,13 +461,13 @@ START_TEST(losses_that_do_not_link)
     const char *said = bt_text_get(&engine->context.warnings);
     ck_assert_int_eq(strstr(said, "alpha: its loss does not use the parameters of beta") == NULL, up);
     ck_assert_int_eq(strstr(said, "alpha: no lower problem's gradient uses its parameters") == NULL,
-                     down || !up); /* what does not run is not looked at */
+                     down || !up); /* problems that do not run are not checked */
     levels_run(engine);
     bt_engine_free(engine);
 }
 END_TEST
 
-/* The loss reaches all of alpha directly; or neither it nor beta's loss reaches the bias. */
+/* The loss reaches all of alpha directly; or neither this loss nor beta's reaches the bias. */
 static bt_tensor *weight_only(bt_problem *self, const bt_batch *batch)
 {
     return bt_add(bt_sum(bt_param(self, "1.weight")), bt_mean(bt_forward(bt_peer(self, "beta"), bt_field(batch, "x"))));

@@ -1,4 +1,4 @@
-/* tests/engine/test_moving.c: what may differ from run to run, and that all else is found. */
+/* tests/engine/test_moving.c: what may change between runs of a program, and that any other change is detected. */
 #include "levels.h"
 
 #include "engine/session/session.h"
@@ -9,10 +9,10 @@
 
 static struct {
     int traced;    /* how often training_step was recorded */
-    double frozen; /* a C number that a callback freezes */
-    int where;     /* which callback does */
+    double frozen; /* a C number that a callback makes a constant */
+    int where;     /* the callback that does */
     int64_t power; /* a static int */
-    int asked;     /* of the host scalar's function */
+    int asked;     /* the host scalar's function */
 } now;
 
 static bt_dataset *four_rows(bt_problem *self)
@@ -106,7 +106,7 @@ static int64_t the_power(bt_problem *self)
     return now.power;
 }
 
-/* C = s w, s = 1, 2, 3, ... is asked for before each run. */
+/* C = s w; s = 1, 2, 3, ... is requested before each run. */
 static bt_tensor *scalar_step(bt_problem *self, const bt_batch *batch)
 {
     (void)batch;
@@ -162,7 +162,7 @@ static const bt_problem_def power_low = {
     .name = "lower", .configure_train_data = four_rows, .configure_module = scalar, .training_step = power_lower};
 static const bt_export power_parts = {.abi = BT_ABI, .problems = {&power_up, &power_low}};
 
-/* The power changes at steps 3, 4 and 7, in the middle of a meta-batch of two; momentum goes on. */
+/* The power changes at steps 3, 4 and 7, in the middle of a meta-batch of two; momentum continues. */
 START_TEST(static_int)
 {
     static const int64_t powers[] = {1, 1, 1, 3, 2, 2, 2, 1, 1, 1, 1, 1};
@@ -203,7 +203,7 @@ static bt_tensor *to_the_power(bt_problem *self, const bt_batch *batch)
     return bt_add(product, bt_mul(0, bt_host_scalar(self, "late", next_number)));
 }
 
-/* An evaluation with numbers of its own, whose programs are compiled again during the call. */
+/* An evaluation with its own numbers, whose programs are recompiled during the call. */
 START_TEST(in_an_evaluation)
 {
     double found;
@@ -220,8 +220,8 @@ START_TEST(in_an_evaluation)
 }
 END_TEST
 
-/* What is called for such a number is host code, also in the middle of a trace: it may use numbers on the host, and ask
- * for values, but not before there is anything to be asked. */
+/* The function of a host scalar or static int runs on the host, even in the middle of a trace: it may use host numbers
+ * and request values, but not before there are any. */
 static double step_and_epoch(bt_problem *self) { return (double)(10 * bt_host_step(self) + bt_host_epoch(self)); }
 static int64_t step_on_host(bt_problem *self) { return bt_host_step(self) / 2; }
 
@@ -354,7 +354,7 @@ START_TEST(frozen_numbers_are_found)
 }
 END_TEST
 
-/* The message has the old value and the new one. */
+/* The message has the old and the new value. */
 START_TEST(both_values_are_named)
 {
     bt_engine *engine = impure_engine(STEP);
@@ -374,7 +374,7 @@ START_TEST(host_numbers_poison)
 }
 END_TEST
 
-/* lr = 0.1 / (1 + t). The callbacks here are the identity, and the run of 120 steps is retraced at 2, 3, 10 and 100. */
+/* lr = 0.1 / (1 + t). The callbacks are the identity, and the run of 120 steps is retraced at 2, 3, 10 and 100. */
 START_TEST(schedule_by_steps)
 {
     bt_engine *engine = impure_engine(NOWHERE);

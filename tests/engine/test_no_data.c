@@ -1,5 +1,5 @@
 /* Problems without data: their batches have no fields. Lower (w - l)^2 / 2, upper (w - 3)^2 / 2 + l^2 / 2: with w = l
- * the upper loss is least at l = 3/2. */
+ * the upper loss has its minimum at l = 3/2. */
 #include "levels.h"
 
 #include "support/suite.h"

@@ -1,4 +1,4 @@
-/* tests/engine/test_nonfinite.c: what is not finite is never written; zeros stay zeros. */
+/* tests/engine/test_nonfinite.c: non-finite values are never written; zeros stay zeros. */
 #include "ridge.h"
 
 #include "engine/session/session.h"
@@ -8,7 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* ---- a batch that is not finite: the update is left out, and counted ---- */
+/* ---- a batch that is not finite: the update is skipped, and counted ---- */
 
 typedef struct plain_run {
     const ridge *data;
@@ -60,9 +60,9 @@ typedef struct fault {
     int skipped, upper_skipped;
 } fault;
 
-/* Of 12 leaf steps; the lower data's row 5 or the upper data's row 4 is bad. 4, 4, 2 rows: the bad one is in every
- * third batch; of three micro-batches, in every window; of two micro-batches of 2 rows (5 to an epoch), in two windows
- * of 5. */
+/* 12 leaf steps; row 5 of the lower data or row 4 of the upper data is bad. With batches of 4, 4, 2 rows it is in every
+ * third batch; with three micro-batches, in every step; with two micro-batches of 2 rows (5 to an epoch), in two of
+ * five steps. */
 static const fault faults[] = {
     {"", {PLAIN_DARTS, 0, 0}, 1, 4, 1, NAN, false, 4, 4},
     {"", {PLAIN_DARTS, 0, 0}, 1, 4, 1, INFINITY, false, 4, 4},
@@ -118,7 +118,7 @@ START_TEST(bad_batch)
 }
 END_TEST
 
-/* ---- neither optimiser state nor a module's buffers keep a trace of it ---- */
+/* ---- neither optimiser state nor a module's buffers are affected ---- */
 
 static double row_value; /* of row 2 */
 
@@ -198,7 +198,7 @@ static bt_module *three(bt_problem *self)
     return bt_nn_parameter(bt_init_array(BT_ARRAY(values, 3)), 3);
 }
 
-/* Its Hessian and its mixed derivative are not zero, and it detaches. */
+/* Its Hessian and its mixed derivative are not zero, and it uses bt_detach. */
 static bt_tensor *cubic(bt_problem *self, const bt_batch *batch)
 {
     (void)batch;
@@ -244,7 +244,7 @@ START_TEST(zero_stays_zero)
 }
 END_TEST
 
-/* A learning rate of 0, and a gradient of 0: nothing moves, nothing becomes NaN. */
+/* With a learning rate of 0 or a gradient of 0, nothing moves and nothing becomes NaN. */
 START_TEST(no_rate_or_no_gradient)
 {
     static const char *const optimizers[] = {"sgd\n", "sgd\nlower.momentum = 0.9\n", "adam\n", "adamw\n"};

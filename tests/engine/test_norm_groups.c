@@ -1,5 +1,5 @@
-/* batch_norm_groups: each group of rows is normalised as by a call of its own, at every order of derivative; the
- * buffers move by the mean of the groups; and ranks that have whole groups need nothing of each other's statistics. */
+/* batch_norm_groups: each group of rows is normalised as if by a separate call, at every order of derivative; the
+ * buffers move by the mean over the groups; and ranks with whole groups need nothing of each other's statistics. */
 #include "levels.h"
 
 #include "engine/session/session.h"
@@ -42,7 +42,7 @@ static bt_module *net_of(bt_module *first, bt_module *second)
                             bt_nn_linear(CHANNELS, 1));
 }
 
-/* The first normalisation sees the data, so that its statistics are known. */
+/* The first normalisation sees the data directly, so its statistics are known. */
 static bt_module *net(bt_problem *self)
 {
     return (void)self, net_of(bt_nn_batch_norm(WIDTH), bt_nn_batch_norm(CHANNELS));
@@ -87,7 +87,7 @@ static bt_engine *engine_of(const bt_export *parts, const char *settings, int gr
     return engine;
 }
 
-/* ---- each group by a call of its own ---- */
+/* ---- each group by a separate call ---- */
 
 enum { GROUPS = 3 };
 
@@ -129,7 +129,7 @@ static const bt_problem_def sliced_lower = {
 static const bt_export by_key = {.abi = BT_ABI, .problems = {&upper, &grouped_lower}};
 static const bt_export by_hand = {.abi = BT_ABI, .problems = {&upper, &sliced_lower}};
 
-/* The lower level's parameters after some steps, and the hypergradient there. */
+/* The lower level's parameters after some steps, and the hypergradient at that point. */
 static int64_t trained(bt_engine *engine, double values[MANY])
 {
     levels_step(engine, 3);
@@ -148,7 +148,7 @@ START_TEST(each_group_by_itself)
     double found[MANY], due[MANY];
     char settings[128];
     if (!method || method == &bt_method_none)
-        return; /* there are fewer methods than the loop has room for; the last asks for nothing */
+        return; /* the loop has spare iterations; the last method asks for nothing */
     snprintf(settings, sizeof settings, "lower.type = %s\nlower.product = %s\nlower.unroll_steps = 2\n", method->name,
              products[_i % 3]);
     int64_t count = trained(engine_of(&by_key, settings, GROUPS, 1), found);
@@ -179,7 +179,7 @@ static void expect_buffer(bt_engine *engine, const char *path, const double due[
         ck_assert_mem_eq(bt_var_data_of(var, r), near, var->bytes);
 }
 
-/* By one tenth towards the mean over the groups of what each one's batch norm would move by, once for each batch. */
+/* By one tenth towards the mean over the groups of their batch norm statistics, once per batch. */
 START_TEST(buffers)
 {
     static const int groups[] = {1, 2, 4, 12};
@@ -209,7 +209,7 @@ START_TEST(buffers)
 }
 END_TEST
 
-/* One group is what there is without the key, to the bit; a validation reads the buffers, whatever its batches are. */
+/* One group equals no key, bit for bit; validation reads the buffers, whatever its batch size. */
 START_TEST(what_it_leaves)
 {
     bt_engine *one = engine_of(&levels, "", 1, 1), *none = engine_of(&levels, "lower.batch_norm_groups = \n", 1, 1);
@@ -234,7 +234,7 @@ END_TEST
 
 /* ---- ranks ---- */
 
-/* Of a phase, what one step of its owner sends: sums, and what is gathered. */
+/* The elements that one step of the owner sends in a phase: reduced and gathered. */
 static void sent(const bt_engine *engine, const char *owner, const char *name, int64_t *reduced, int64_t *gathered)
 {
     *reduced = *gathered = 0;
@@ -249,9 +249,9 @@ static void sent(const bt_engine *engine, const char *owner, const char *name, i
     }
 }
 
-/* Four groups on as many ranks, on fewer, on more, and on three, which have not equally many: one run. Where they have,
- * a step sends its gradient, its loss and what its buffers move by; the upper level's step sends vectors and its loss.
- */
+/* Four groups on as many ranks, on fewer, on more, and on three, with unequal shares: the same run. With equal
+ * shares, a step sends its gradient, its loss and the change of its buffers; the upper level's step sends vectors
+ * and its loss. */
 START_TEST(on_ranks)
 {
     static const char *const settings[] = {"lower.type = darts\n", "lower.type = cg\nlower.cg_iterations = 1\n"};
@@ -275,7 +275,7 @@ START_TEST(on_ranks)
             ck_assert_int_eq(reduced, count + 1 + 2 * (WIDTH + CHANNELS));
             ck_assert_int_eq(gathered, 0);
             sent(engine, "upper", "hypergradient step", &reduced, &gathered);
-            ck_assert_int_eq(reduced, vectors * count + 1); /* the penalty knows no rows */
+            ck_assert_int_eq(reduced, vectors * count + 1); /* the penalty does not depend on rows */
             ck_assert_int_eq(gathered, 0);
         }
         bt_engine_free(engine);

@@ -1,5 +1,5 @@
-/* A level in which nothing can be trained is an error at the start, upper or lower, whatever leaves its parameters out;
- * and it is that level which is blamed. */
+/* A level without trainable parameters is an error at the start, upper or lower, for any reason; and the message names
+ * that level. */
 #include "levels.h"
 
 #include "support/suite.h"
@@ -35,7 +35,7 @@ static bt_module *module_of(kind which)
 static bt_module *upper_module(bt_problem *self) { return (void)self, module_of(made[0]); }
 static bt_module *lower_module(bt_problem *self) { return (void)self, module_of(made[1]); }
 
-/* What of it can be read. */
+/* A part of it that can be read. */
 static bt_tensor *value(bt_problem *problem, kind which)
 {
     return which == EMPTY ? bt_constant(BT_ARRAY(((double[]){1, 2}), 2)) : bt_param(problem, "w");
@@ -121,7 +121,7 @@ START_TEST(one_that_is_trained_is_enough)
 }
 END_TEST
 
-/* What takes no part in a run need not be trained. */
+/* Problems that take no part in a run need not be trainable. */
 START_TEST(a_level_that_is_left_out)
 {
     made[0] = BUFFERS;

@@ -1,4 +1,4 @@
-/* tests/engine/test_null.c: every public function survives NULL and says so, on the host and while tracing. */
+/* tests/engine/test_null.c: every public function survives NULL and reports it, on the host and while tracing. */
 #include "levels.h"
 
 #include "support/suite.h"
@@ -25,7 +25,7 @@ static const bt_batch *batch;
 #define ONE(X, name) X(name, name(t))
 #define TWO(X, name) X(name, name(t, t)) X(name, name(t, 2.0)) X(name, name(1, t))
 
-/* Those that may be silent: there is nothing wrong with NULL. */
+/* Functions that may be silent: NULL is allowed. */
 #define SILENT(X)                                                                                                      \
     X(bt_has_slot, bt_has_slot(r, s))                                                                                  \
     X(bt_error, bt_error()) X(bt_error_clear, bt_error_clear()) X(bt_host_uniform, bt_host_uniform(1, 2, 3))           \
@@ -241,7 +241,7 @@ static bt_tensor *traced(void *user, const bt_batch *unused)
     return bt_constant(BT_ARRAY(&(double){1}));
 }
 
-/* While tracing, what is wrong surfaces when the trace is run. */
+/* While tracing, errors surface when the trace is run. */
 START_TEST(in_a_trace)
 {
     for (int i = 0; i < SILENT_COUNT + TOLD_COUNT; i++) {
@@ -257,7 +257,7 @@ START_TEST(in_a_trace)
 }
 END_TEST
 
-/* ---- objects that are there, with NULL beside them ---- */
+/* ---- valid objects together with NULL ---- */
 
 static bt_tensor *half(void *user, const bt_batch *unused)
 {

@@ -1,5 +1,5 @@
-/* nystrom against dense algebra in long double: with all columns it is (H + rho I)^-1 v however small rho is, be H
- * positive definite, indefinite or singular; with some it is what one choice of columns gives. */
+/* nystrom against dense algebra in long double: with all columns it is (H + rho I)^-1 v, however small rho is, for H
+ * positive definite, indefinite or singular; with some columns it matches one choice of them. */
 #include "closed_forms.h"
 #include "levels.h"
 
@@ -97,7 +97,7 @@ static double distance(const double *x, const long double *due)
     return (double)sqrtl(sum / size);
 }
 
-/* B D B^T of whole numbers, B well-conditioned. */
+/* B D B^T of integers, B well-conditioned. */
 static void make(const float *diagonal)
 {
     static const float b[N][N] = {{3, 1, 0, -1, 0, 1}, {0, 3, 1, 0, -1, 0}, {1, 0, 3, 1, 0, -1},
@@ -126,7 +126,7 @@ START_TEST(all_columns)
     for (int r = 0; r < 9; r++)
         for (int single = 0; single < 2; single++) {
             if (_i == 2 && rhos[r] >= 0.5)
-                continue; /* a column is left out there */
+                continue; /* this column is left out */
             char settings[200];
             double x[N];
             long double due[N], a[N][N], b[N];
@@ -147,8 +147,8 @@ START_TEST(all_columns)
 }
 END_TEST
 
-/* H of rank 3, all columns asked for: three are left out. v = H z, so that x nears z's part in the range; or v with
- * something outside, of which v / rho is right. */
+/* H of rank 3 with all columns requested: three are left out. v = H z, so that x approaches the part of z in the range;
+ * or v also has a part outside, for which v / rho is right. */
 START_TEST(a_singular_matrix)
 {
     static const float diagonal[N] = {4, 0, 1, 0, 2, 0};
@@ -177,7 +177,7 @@ START_TEST(a_singular_matrix)
 }
 END_TEST
 
-/* Which columns they are is the seed's choice. */
+/* The seed decides which columns. */
 START_TEST(some_columns)
 {
     int rank = 1 + _i % 5, chosen = 0;

@@ -1,5 +1,5 @@
-/* tests/engine/test_offers.c: each of these alone would fit, where a budget cannot be met: each offer, set by hand,
- * fits and has the bytes that were said; what was not offered does not fit. */
+/* tests/engine/test_offers.c: suggestions of a single change if a budget cannot be met: each one, set by hand, fits and
+ * has the announced bytes; changes that are not suggested do not fit. */
 #include "decayed.h"
 
 #include "engine/ablation/ablation.h"
@@ -15,7 +15,7 @@ static bt_dataset *images(bt_problem *self) { return (void)self, decayed_images(
 
 static bt_tensor *as_rows(bt_tensor *x) { return bt_reshape(bt_adaptive_avg_pool2d(x, 1, 1), bt_dim(x, 0), -1); }
 
-/* More maps than weights. */
+/* Its maps take more memory than its weights. */
 static bt_module *net(bt_problem *self)
 {
     (void)self;
@@ -43,7 +43,7 @@ static void set(const char *more, size_t budget)
              more, budget);
 }
 
-/* The bytes planned with these settings; 0: they do not fit. */
+/* The planned bytes with these settings; 0: they do not fit. */
 static size_t planned(const char *more, size_t budget)
 {
     set(more, budget);
@@ -70,7 +70,7 @@ static size_t least_of(const char *more)
     return least;
 }
 
-/* What is said; the text is the caller's. The failure is still there when the offers are made. */
+/* The suggestions; the caller frees the text. The failure is still pending when they are made. */
 static bt_text offered(const char *more, size_t budget)
 {
     const bt_ablation how = {.load = load, .plan = true};
@@ -96,7 +96,7 @@ typedef struct change {
 
 static bool begins(bt_text *text, const char *with) { return strncmp(bt_text_get(text), with, strlen(with)) == 0; }
 
-/* Whether each is offered just where it fits by hand. */
+/* Checks that a change is suggested exactly if it fits by hand. */
 static void expect_offers(const char *more, size_t budget, const change *changes, int count)
 {
     bt_text text = offered(more, budget);
@@ -136,7 +136,7 @@ START_TEST(what_fits)
 }
 END_TEST
 
-/* The stronger value is not offered where the weaker one does it. */
+/* A stronger value is not suggested if a weaker one is enough. */
 START_TEST(the_weakest_of_a_key)
 {
     bt_text text = offered(adam, least_of(adam) - 64);
@@ -154,7 +154,7 @@ START_TEST(nothing_fits)
 }
 END_TEST
 
-/* What a budget may choose by itself is offered where a key keeps it from that. */
+/* A change that a budget could make by itself is suggested if a key prevents it. */
 START_TEST(left_to_the_budget)
 {
     static const char itd[] = "lower.type = itd\nlower.unroll_steps = 9\nlower.lr = 0.1\n";
@@ -175,7 +175,7 @@ START_TEST(left_to_the_budget)
 }
 END_TEST
 
-/* Other failures are none of a budget's, though that was tight. */
+/* Other failures are not blamed on the budget, even a tight one. */
 START_TEST(other_failures)
 {
     static const char itd[] = "lower.type = itd\nlower.unroll_steps = 9\nlower.itd_spacing = auto\n";

@@ -1,6 +1,6 @@
-/* `offload`: what lies in the host's memory, and comes to the device to be computed with, has the bits of a run that
- * has all on the device: on the processor, which with BETTY_SPACES=2 has two memories, and on a device that does
- * everything as late as it may. What is planned in both memories is there, to the byte. */
+/* `offload`: values that are kept in host memory and copied to the device for computation have the same bits as in a
+ * run entirely on the device. Tested on the processor, which has two memories with BETTY_SPACES=2, and on a device that
+ * does everything as late as it may. Both memories hold exactly the planned bytes. */
 #include "levels.h"
 #include "resumable.h"
 
@@ -18,8 +18,8 @@
     "lower.offload = optimizer, activations, trajectory\nupper.offload = optimizer, activations\n"                     \
     "side.offload = optimizer, activations, trajectory\nengine.offload_unit = 64\nengine.offload_ahead = 1\n"
 
-typedef enum way { ONE, TWO, FAR } way; /* memories of the processor; the device's and the host's */
-static bool on_cuda;                    /* all of it: ONE is without offload there */
+typedef enum way { ONE, TWO, FAR } way; /* one or two memories of the processor; a device's and the host's */
+static bool on_cuda;                    /* everything runs on CUDA; ONE then means without offload */
 
 static void go(way way)
 {
@@ -87,7 +87,7 @@ START_TEST(the_same_bits)
 }
 END_TEST
 
-/* Every value for itself, with red zones or without. */
+/* With a separate allocation for every value, and with red zones. */
 START_TEST(without_a_plan)
 {
     static const char *const modes[] = {"off", "guard"};
@@ -102,7 +102,7 @@ START_TEST(without_a_plan)
 }
 END_TEST
 
-/* Ranks that divide what the optimiser keeps, parameters too. */
+/* Ranks that divide the optimiser state, and also the parameters. */
 START_TEST(on_ranks)
 {
     static const char *const strategies[] = {"distributed", "zero1", "zero2", "zero3"};
@@ -116,7 +116,7 @@ START_TEST(on_ranks)
 }
 END_TEST
 
-/* A checkpoint does not know what lay where. */
+/* A checkpoint does not depend on where values were kept. */
 START_TEST(resumed_elsewhere)
 {
     const char *settings = variants[5];
@@ -141,7 +141,7 @@ END_TEST
 
 /* ---- bytes ---- */
 
-/* Once all has run, both memories hold what was planned. */
+/* After everything has run, both memories hold the planned bytes. */
 START_TEST(bytes_of_both)
 {
     for (way way = TWO; way <= FAR; way++) {
@@ -168,7 +168,7 @@ START_TEST(bytes_of_both)
 }
 END_TEST
 
-/* What the host has is what the device has no more. */
+/* Whatever moves to the host no longer takes memory on the device. */
 START_TEST(what_moves)
 {
     static const struct {
@@ -196,10 +196,10 @@ START_TEST(what_moves)
 }
 END_TEST
 
-/* ---- one level, of which much is known ---- */
+/* ---- one level with predictable sizes ---- */
 
 enum { MOST = 1 << 14, LAYERS = 12 };
-static int64_t examples = 64, width = 32; /* of the network that is made next */
+static int64_t examples = 64, width = 32; /* of the next network */
 
 static bt_dataset *rows(bt_problem *self)
 {
@@ -290,8 +290,8 @@ static size_t arena_of(const char *settings, const char *more, size_t *host)
     return arena;
 }
 
-/* Of a chain of equal layers all outputs are held for the way back, the last one but while it is read. The host has
- * those that are away for long enough; on the device there are, at the worst moment, those under way. */
+/* In a chain of equal layers all outputs are kept for the backward pass, the last one only while it is read. The host
+ * has those that are away for long enough; at the peak, the device has those in transit. */
 START_TEST(activations_of_a_chain)
 {
     size_t host, none;
@@ -307,7 +307,7 @@ START_TEST(activations_of_a_chain)
 }
 END_TEST
 
-/* In pieces, the update needs no more of the state on the device than some of them. */
+/* In chunks, the update needs only a few of them on the device at a time. */
 START_TEST(state_in_pieces)
 {
     const char *adam = "only.optimizer = adam\nonly.offload = optimizer\n";
@@ -323,7 +323,7 @@ START_TEST(state_in_pieces)
 }
 END_TEST
 
-/* Where there is one memory, the key does nothing, and that is said once. */
+/* With a single memory the key has no effect, and there is one warning. */
 START_TEST(one_memory)
 {
     go(ONE);

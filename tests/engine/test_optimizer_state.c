@@ -1,6 +1,6 @@
-/* tests/engine/test_optimizer_state.c: what an optimiser keeps in bf16, stochastically rounded: its mean is what it
- * would be in fp32, where rounding to the nearest stands still; it trains as in fp32; hypergradients pass through it;
- * bits do not depend on threads; where it makes no sense. */
+/* tests/engine/test_optimizer_state.c: optimiser state in bf16 with stochastic rounding: its mean is the fp32 value,
+ * while rounding to nearest would get stuck; it trains as in fp32; hypergradients pass through it; bits do not depend
+ * on threads; where it is refused. */
 #include "levels.h"
 #include "resumable.h"
 
@@ -65,11 +65,12 @@ START_TEST(mean_of_squares)
         sum += x / MANY;
         squares += x * x / MANY;
     }
-    /* Each rounding has at most the variance of half a unit, 2^-9 of numbers below 1; what it does is kept by .999. */
+    /* Each rounding adds at most the variance of half a unit, 2^-9 for numbers below 1, which decays by .999 per
+     * step. */
     double error = 0x1p-9 * sqrt(1 / (1 - 0.999 * 0.999) / MANY);
     ck_assert_msg(fabs(sum - due) <= 5 * error, "the mean is %g, not %g, 5 errors of %g", sum, due, error);
-    ck_assert(squares - sum * sum > 0); /* by element */
-    for (int t = 0; t < STEPS; t++)     /* to the nearest: .001 (1 - v) is less than half a unit soon */
+    ck_assert(squares - sum * sum > 0); /* elements differ */
+    for (int t = 0; t < STEPS; t++)     /* to nearest: .001 (1 - v) is soon less than half a unit */
         near = bt_dtype_round(BT_BF16, 0.999 * near + 0.001);
     ck_assert_msg(near < 0.6 * due, "to the nearest it comes to %g", near);
     bt_engine_free(engine);
@@ -89,7 +90,7 @@ START_TEST(same_with_two_threads)
 }
 END_TEST
 
-/* ---- a bowl, beside fp32 ---- */
+/* ---- a bowl, against fp32 ---- */
 
 enum { WIDE = 256 };
 
@@ -130,7 +131,7 @@ START_TEST(near_adam)
 }
 END_TEST
 
-/* ---- back through it ---- */
+/* ---- differentiating it ---- */
 
 static bt_tensor *pulled(bt_problem *self, const bt_batch *batch)
 {
@@ -162,8 +163,8 @@ static bt_engine *unrolled(void *more)
     return levels_engine(&both, NULL, settings);
 }
 
-/* SGD with momentum on (p - l)^2 / 2: dp/dl by the recursion of p and m, exactly that of a state in fp32, for rounding
- * has the derivative 1; and the state kept for later is the same in whatever way it comes back. */
+/* SGD with momentum on (p - l)^2 / 2: dp/dl by the recursion of p and m is exactly that of a state in fp32, as rounding
+ * has the derivative 1; and the state kept for the backward pass is the same, however it is recovered. */
 START_TEST(through_steps)
 {
     static double found[MANY];
@@ -208,7 +209,7 @@ START_TEST(resumes)
 }
 END_TEST
 
-/* ---- where it makes no sense ---- */
+/* ---- where it is refused ---- */
 
 START_TEST(codes_are_smaller)
 {

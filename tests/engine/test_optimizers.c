@@ -1,5 +1,5 @@
-/* tests/engine/test_optimizers.c: each optimiser in two levels: resumed, rolled back, in groups, frozen; bytes of its
- * state; which methods work with it. */
+/* tests/engine/test_optimizers.c: each optimiser in two levels: resumed, rolled back, with groups and frozen
+ * parameters; the bytes of its state; which methods work with it. */
 #include "levels.h"
 #include "resumable.h"
 
@@ -36,7 +36,7 @@ static bt_status count_up(bt_problem *self, bt_mode mode, int64_t index, bt_batc
     return bt_batch_set(batch, "number", BT_ARRAY(&value, 1));
 }
 
-/* sum (e^l0 p^2 / 2 - number l1 p), its scale by no means even */
+/* sum (e^l0 p^2 / 2 - number l1 p), whose scale varies widely */
 static bt_tensor *bowl(bt_problem *self, const bt_batch *batch)
 {
     bt_tensor *lambda = bt_forward(bt_peer(self, "upper")), *p = bt_params(self);
@@ -72,7 +72,7 @@ static bt_engine *engine_for(const bt_export *export, const char *settings)
 
 static bt_engine *engine_of(const char *settings) { return engine_for(&parts, settings); }
 
-/* By slots: bytes of `w` and of `b`, in whole lines of 64. */
+/* For each slot: the bytes of `w` and of `b`, in whole lines of 64. */
 #define LIKE   (4 * (MANY + COLUMNS))
 #define HALF   (2 * (MANY + COLUMNS))
 #define BF16   "lower.optimizer_state = bf16\n"
@@ -82,8 +82,8 @@ static bt_engine *engine_of(const char *settings) { return engine_for(&parts, se
 static const struct {
     const char *settings;
     size_t bytes;
-    int numbers;      /* of 8 bytes: hyperparameters that are no switches, updates applied and skipped */
-    const char *sama; /* why it does not work; NULL: it does */
+    int numbers;      /* of 8 bytes each: hyperparameters other than switches, updates applied and skipped */
+    const char *sama; /* why sama does not work; NULL: it does */
 } optimizers[] = {
     {"lower.optimizer = sgd\nlower.lr = 0.1\nlower.momentum = 0.9\n", LIKE, 6, NULL},
     {"lower.optimizer = adam\nlower.amsgrad = true\n", 3 * LIKE, 7, NULL},
@@ -122,7 +122,7 @@ END_TEST
 
 static bt_engine *make(void *settings) { return engine_of(settings); }
 
-/* What is alive while the update runs. */
+/* The peak of live bytes while the update runs. */
 static size_t most_in_update(const bt_phase *phase, int entry)
 {
     const int64_t from = phase->entries[entry].base, to = from + phase->entries[entry].program->step_count;
@@ -136,8 +136,8 @@ static size_t most_in_update(const bt_phase *phase, int entry)
     return most;
 }
 
-/* Beside the gradient an update has numbers, rows and columns, but no other matrix: what it makes of the gradient lies
- * in its place. PyTorch's form of adafactor has one. */
+/* Besides the gradient, an update has numbers, rows and columns, but no other matrix: it works in place of the
+ * gradient. Only PyTorch's form of adafactor needs one. */
 START_TEST(no_matrix_beside_the_gradient)
 {
     static const char *const forms[] = {"sgd\nlower.momentum = 0.9\nlower.lr = 0.1",
@@ -165,7 +165,7 @@ START_TEST(no_matrix_beside_the_gradient)
 }
 END_TEST
 
-/* An embedding's table keeps its state in 32 bits: what adam and lion keep, and no scales. */
+/* An embedding's table keeps its state in 32 bits: the same slots as adam and lion, without scales. */
 START_TEST(a_table_has_no_codes)
 {
     static const char *const pairs[3][2] = {{"adam8bit", "adam"}, {"adamw8bit", "adamw"}, {"lion8bit", "lion"}};
@@ -201,7 +201,7 @@ START_TEST(resumes)
 }
 END_TEST
 
-/* The state is there: without it a run goes another way, in every optimiser but what a first step is made of. */
+/* The state matters: a run differs if it is cleared. */
 START_TEST(state_matters)
 {
     uint64_t end[2];
@@ -233,7 +233,7 @@ START_TEST(sama)
 }
 END_TEST
 
-/* The slope of the first step is Adam's own; of the others it differs by what 8 bits leave out. */
+/* The slope of the first step is Adam's own; later ones differ by the error of 8 bits. */
 START_TEST(sama_of_adam_in_8_bits)
 {
     double found[2][2];
@@ -263,7 +263,7 @@ START_TEST(itd_goes_through_no_codes)
 }
 END_TEST
 
-/* What relative steps have no use for. */
+/* Settings that relative steps do not use. */
 START_TEST(adafactor_is_told_one_rate)
 {
     levels_expect_error(engine_of("lower.optimizer = adafactor\nlower.lr = 0.1\n"), "lr is 0.1", "relative_step", NULL);

@@ -1,4 +1,4 @@
-/* tests/engine/test_own_ops.c: a user's ops within the bodies of others: what the engine must know of them. */
+/* tests/engine/test_own_ops.c: user-defined ops within the bodies of others: what the engine must know about them. */
 #include "levels.h"
 
 #include "engine/session/session.h"
@@ -7,7 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* y = w l; declared is dw = g l, dl = g l, which is not the true one, g w. */
+/* y = w l; the declared rule is dw = g l, dl = g l, but the true dl is g w. */
 static void strange_rule(const void *attr, bt_tensor *const *in, bt_tensor *const *out, bt_tensor *const *given,
                          bt_tensor **wanted)
 {
@@ -28,7 +28,7 @@ static void held_body(const void *attr, bt_tensor *const *in, bt_tensor **out) /
     out[0] = bt_mul(in[0], bt_detach(in[1]));
 }
 
-/* y = 2 l; declared is dl = 3 g. */
+/* y = 2 l; the declared rule is dl = 3 g. */
 static void slanted_rule(const void *attr, bt_tensor *const *in, bt_tensor *const *out, bt_tensor *const *given,
                          bt_tensor **wanted)
 {
@@ -47,7 +47,7 @@ static const bt_op slanted = {
 static const bt_op strange = {
     .name = "strange", .inputs = 2, .infer = bt_infer_same, .body = strange_body, .vjp = strange_rule};
 static const bt_op held = {.name = "held", .inputs = 2, .body = held_body};
-static const bt_op *inner; /* that the bodies below contain */
+static const bt_op *inner; /* the op that the bodies below contain */
 
 static void once_body(const void *attr, bt_tensor *const *in, bt_tensor **out)
 {
@@ -114,7 +114,7 @@ static bt_engine *engine_of(const bt_op *in, const bt_op *out, const char *setti
     return levels_engine(&parts, NULL, lines);
 }
 
-/* v = 2 (0.5 - 2) = -3. By the rule the lower gradient is l + 0.1 l + w, of which d/dl is 1.1: 3.3. */
+/* v = 2 (0.5 - 2) = -3. By the rule the lower gradient is l + 0.1 l + w, with d/dl = 1.1: 3.3. */
 START_TEST(own_rules_make_the_product_vjp)
 {
     static const bt_op *const outers[] = {&strange, &once, &twice};
@@ -129,7 +129,7 @@ START_TEST(own_rules_make_the_product_vjp)
 }
 END_TEST
 
-/* Frozen, sg(l) does not follow: d/dl of the lower gradient sg(l) + 0.1 l + w is 0.1: 0.3. */
+/* Frozen, sg(l) is constant: d/dl of the lower gradient sg(l) + 0.1 l + w is 0.1: 0.3. */
 START_TEST(frozen_values_of_a_body)
 {
     static const bt_op *const outers[] = {&held, &once, &twice};
@@ -147,7 +147,7 @@ START_TEST(frozen_values_of_a_body)
 }
 END_TEST
 
-/* The rule says what differences do not show: the check names whose it is. */
+/* The rule disagrees with finite differences: the check names the op. */
 START_TEST(suspects_within_a_body)
 {
     static const char *const names[] = {"; slanted has a derivative rule", "; an op within the body of once has",

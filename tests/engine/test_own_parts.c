@@ -1,4 +1,4 @@
-/* tests/engine/test_own_parts.c: a user's own optimiser, method and op, in two levels. */
+/* tests/engine/test_own_parts.c: a user-defined optimiser, method and op, in two levels. */
 #include "ridge.h"
 
 #include "engine/session/session.h"
@@ -150,7 +150,7 @@ static bt_engine *engine_of(ridge *data, const char *settings)
     return engine;
 }
 
-/* H x of the ridge problem's lower loss, from its gradient, which is linear in w but for a constant. */
+/* H x of the ridge problem's lower loss, from its gradient, which is affine in w. */
 static void hessian(const ridge *data, const rows *batch, const double *lambda, const double *x, double *result)
 {
     static const double zero[2];
@@ -161,7 +161,7 @@ static void hessian(const ridge *data, const rows *batch, const double *lambda, 
         result[k] -= base[k];
 }
 
-enum { ONCE = -1, RICHARDSON = -2, SAMA = -3 }; /* instead of how often `ball` steps; 0.3 is the rate of `heavy` */
+enum { ONCE = -1, RICHARDSON = -2, SAMA = -3 }; /* instead of the steps of `ball`; 0.3 is the rate of `heavy` */
 
 static void solve(const ridge *data, const rows *batch, const double *lambda, int iterations, const double *v,
                   double *x)
@@ -246,7 +246,7 @@ START_TEST(optimizer_and_method)
 }
 END_TEST
 
-/* Whatever a method asks, and however often, over micro-batches it gets what it would of the large batch. */
+/* Whatever a method requests, and however often, with micro-batches it gets the values of the large batch. */
 START_TEST(method_over_micro_batches)
 {
     static const char *const whole_lower = "lower.batch_size=all\n", *const whole_upper = "upper.batch_size=all\n";
@@ -290,7 +290,7 @@ START_TEST(rules_that_are_wrong)
 }
 END_TEST
 
-/* ---- ops: a x^2 + x, with a body and a kernel for f64; x^3 by a kernel alone, with a derivative of its own ---- */
+/* ---- ops: a x^2 + x, with a body and a kernel for f64; x^3 with a kernel only, and a derivative of its own ---- */
 
 static int launches;
 
@@ -390,7 +390,8 @@ static const bt_problem_def bent = {
 static const bt_problem_def cubed = {
     .name = "lower", .configure_train_data = one_row, .configure_module = lower_module, .training_step = cubed_step};
 
-/* With x = (1 - 0.1 H) 0.1 v + 0.1 v by one term of the series, v = 1: D_lambda = C''' of (lambda, w), H = C'' of w. */
+/* With x = (1 - 0.1 H) 0.1 v + 0.1 v from one term of the series, v = 1: D_lambda = C''' of (lambda, w), H = C'' of
+ * w. */
 START_TEST(own_ops)
 {
     static const char *const products[] = {"jvp", "vjp", "finite"};
@@ -422,7 +423,7 @@ START_TEST(own_ops)
 }
 END_TEST
 
-/* ---- meta_trainable: hypergradients pass through some of the parameters only ---- */
+/* ---- meta_trainable: hypergradients only pass through some of the parameters ---- */
 
 static bt_module *two_parts(bt_problem *self)
 {
@@ -513,7 +514,7 @@ START_TEST(meta_trainable)
 }
 END_TEST
 
-/* H of a alone is diag(2, 4), so x = (1, 1/2), and D_lambda(x) = b (x_1 + x_2): nothing of b enters the solution. */
+/* H of a alone is diag(2, 4), so x = (1, 1/2), and D_lambda(x) = b (x_1 + x_2): b is not part of the solution. */
 START_TEST(meta_trainable_in_a_solution)
 {
     static const char *const products[] = {"jvp", "vjp", "finite"};

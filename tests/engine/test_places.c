@@ -1,4 +1,4 @@
-/* Hierarchies as places and edges, against the definitions, by plain looking at every pair and every way. */
+/* Hierarchies as places and edges, against the definitions, by looking at every pair and every path. */
 #include "engine/hierarchy/hierarchy.h"
 
 #include "support/suite.h"
@@ -37,7 +37,7 @@ static void close_ways(plain *p)
                     p->way[d][i][j] |= p->way[d][i][k] && p->way[d][k][j];
 }
 
-/* Without cycles, unless `cyclic`: edges go down a random order. */
+/* Without cycles, unless `cyclic`: edges go down in a random order. */
 static plain draw_plain(draw *d, bool cyclic)
 {
     plain p = {.count = 1 + below(d, MOST)};
@@ -65,7 +65,7 @@ static void expect_list(bt_places found, const int *expected, int count)
         ck_assert_int_eq(found.list[i], expected[i]);
 }
 
-/* One after another: the lowest of which no lower one, by `waits`, is still to come. */
+/* In sequence: always the lowest place that does not wait for a remaining one, according to `waits`. */
 static int plain_order(const plain *p, const bool *in, bool down, int *list)
 {
     bool done[MOST] = {false};
@@ -111,7 +111,7 @@ static void expect_leaves(const bt_hierarchy *h, const plain *p, draw *d)
     expect_list(bt_hierarchy_leaves(h, in), expected, plain_order(p, leaf, true, expected));
 }
 
-/* A way is one: each step is an edge, the last place is the one that was asked for. */
+/* Checks a path: each step is an edge, and the last place is the requested one. */
 static void expect_way(const bt_hierarchy *h, const plain *p, bt_direction direction, int from, int to)
 {
     int way[MOST + 1], length = bt_hierarchy_way(h, direction, from, to, way);
@@ -170,7 +170,7 @@ START_TEST(by_the_definitions)
 }
 END_TEST
 
-/* A chain of so many levels that trying each pair would not end, nor would a call for each level. */
+/* A chain of so many levels that trying each pair would take forever, and recursion would overflow the stack. */
 START_TEST(a_long_chain)
 {
     enum { LONG = 200000 };

@@ -1,6 +1,6 @@
-/* tests/engine/test_plain_loops.c: no program runs a plain loop where a kernel is due: networks of all modules, whole
- * and on halves of their channels, by every method and every product. A loop over few elements is let pass: it takes
- * less than one more step of the program would. */
+/* tests/engine/test_plain_loops.c: no program uses a plain loop where a kernel should exist: networks of all modules,
+ * whole and on halves of their channels, with every method and every product. Loops over few elements are accepted:
+ * they take less time than one more step of the program. */
 #include "levels.h"
 
 #include "engine/session/session.h"
@@ -28,7 +28,7 @@ static bt_tensor *half(bt_tensor *x, int which)
     return bt_slice(x, axis, which ? size / 2 : 0, which ? size : size / 2);
 }
 
-/* Each half of the channels through a module of its own. */
+/* A separate module for each half of the channels. */
 static bt_tensor *halves_forward(bt_module *self, bt_tensor *const *in)
 {
     bt_tensor *first = bt_forward(bt_child(self, "first"), half(in[0], 0));
@@ -54,7 +54,8 @@ static bt_tensor *down(bt_tensor *x) { return bt_max_pool2d(x, 2, 2, 0); }
 
 static bt_tensor *mean_of_map(bt_tensor *x) { return bt_mean(x, 1, 2); }
 
-/* Down and up again; what is made larger joins what was there before, first between pixels, then by the nearest. */
+/* Down and up again; upsampled maps are concatenated with earlier ones, first with bilinear, then with nearest
+ * interpolation. */
 static bt_tensor *unet_forward(bt_module *self, bt_tensor *const *in)
 {
     bt_tensor *wide = bt_forward(bt_child(self, "wide"), in[0]);
@@ -125,7 +126,7 @@ static bt_module *deep(void)
                             layers(24, 20), bt_nn_linear(20, CLASSES));
 }
 
-/* Attention over pixels, and a softmax along another axis than the last. */
+/* Attention over pixels, and a softmax along an axis other than the last. */
 static bt_tensor *attention_forward(bt_module *self, bt_tensor *const *in)
 {
     bt_tensor *x = bt_reshape(in[0], BATCH, -1, CHANNELS), *y = bt_forward(bt_child(self, "qkv"), x);
@@ -162,7 +163,7 @@ static const struct network {
 };
 static const struct network *now;
 
-/* ---- the problems: the upper one weighs examples, and mixes the candidates of DARTS ---- */
+/* ---- the problems: the upper one weighs examples, or mixes the candidates of DARTS ---- */
 
 static bt_module *lower_module(bt_problem *self)
 {
@@ -253,7 +254,7 @@ static int64_t longest(const bt_call *call)
     return most;
 }
 
-/* Fails where a program has a plain loop over more than a few elements. */
+/* Fails if a program has a plain loop over more than a few elements. */
 static void expect_kernels(bt_engine *engine, const char *what)
 {
     ck_assert_msg(engine != NULL, "%s: %s", what, bt_error());
@@ -300,7 +301,7 @@ START_TEST(no_plain_loop)
 }
 END_TEST
 
-/* ---- what --info says of them ---- */
+/* ---- reports of --info ---- */
 
 static const char *info_of(bt_engine *engine, char *text, size_t size)
 {
@@ -317,7 +318,7 @@ static const char *info_of(bt_engine *engine, char *text, size_t size)
     return found ? found : "";
 }
 
-/* More zeros around an image than any kernel is made for. */
+/* More padding around an image than any kernel supports. */
 static bt_module *far_away(void)
 {
     bt_conv2d_options o = {.stride = 60, .padding = 200, .dilation = 1, .groups = 1, .bias = true};

@@ -1,12 +1,12 @@
-/* scheduler = plateau in an engine: the rate goes down after validations, is the same after a resume, and itd goes back
- * through each step with the rate that it had. */
+/* scheduler = plateau in an engine: the rate decreases after validations, is the same after a resume, and itd goes back
+ * through each step with the rate that it used. */
 #include "levels.h"
 
 #include "engine/session/session.h"
 #include "support/suite.h"
 #include <string.h>
 
-/* ---- one level: w goes down by lr in each step, so that it says which rates there were ---- */
+/* ---- one level: w decreases by lr in each step, so it shows the rates ---- */
 
 static const double scores[] = {5, 4, 4, 4, 3, 3, 3, 3, 3, 3};
 
@@ -37,8 +37,7 @@ static const bt_export one = {.abi = BT_ABI, .problems = {&model}};
 #define PLATEAU                                                                                                        \
     "model.lr = 0.5\nmodel.scheduler = plateau\nmodel.scheduler_gamma = 0.5\nmodel.scheduler_metric = score\n"
 
-/* Validations after steps 2, 4, ...; patience 1: bad are those after 6, 8 (reduced), 12, 14 (reduced), 16, 18 (again).
- */
+/* Validations after steps 2, 4, ...; patience 1: bad ones after 6, 8 (reduced), 12, 14 (reduced), 16, 18 (again). */
 START_TEST(rates)
 {
     bt_engine *engine = levels_engine(&one, NULL,
@@ -54,7 +53,7 @@ START_TEST(rates)
 }
 END_TEST
 
-/* A group of parameters has a rate of its own, which goes down with the others. */
+/* A group of parameters has its own rate, which decreases with the others. */
 START_TEST(groups)
 {
     bt_engine *engine = levels_engine(&one, NULL,
@@ -104,8 +103,8 @@ static const bt_problem_def lower = {
     .name = "lower", .get_batch = nothing, .configure_module = scalar, .training_step = follow, .validation_end = flat};
 static const bt_export two = {.abi = BT_ABI, .problems = {&upper, &lower}};
 
-/* Rates 0.5, 0.5 | 0.25, 0.125: the plateau is met within the second inner loop. Over two steps d w / d lambda is
- * lr_1 (1 - lr_2) + lr_2. */
+/* Rates 0.5, 0.5 | 0.25, 0.125: the plateau occurs within the second inner loop. Over two steps d w / d lambda is lr_1
+ * (1 - lr_2) + lr_2. */
 START_TEST(unrolled)
 {
     bt_engine *engine = levels_engine(

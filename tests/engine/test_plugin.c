@@ -30,7 +30,7 @@ static void write_source(const char *name, const char *text)
     write_text(path, text);
 }
 
-/* A compiler that writes down how it is called. */
+/* A compiler that records its calls. */
 static void setup(void)
 {
     strcpy(folder, "/tmp/betty-plugin-XXXXXX");
@@ -71,7 +71,7 @@ static void teardown(void)
     bt_text_free(&result.message);
 }
 
-/* How often the compiler was asked for a shared object. */
+/* The number of times the compiler was asked for a shared object. */
 static int builds(void)
 {
     char line[4096];
@@ -144,7 +144,7 @@ START_TEST(a_changed_header_is_noticed)
 }
 END_TEST
 
-/* The only object in the cache is last used so many days ago. */
+/* Makes the only object in the cache look unused for this many days. */
 static void age_cache(int days, char *path, size_t size)
 {
     char private[128];
@@ -171,7 +171,7 @@ START_TEST(old_objects_are_forgotten)
     write_source("new.c", PROBLEM("new"));
     ck_assert_int_eq(try("new.c", name), BT_OK);
     ck_assert_int_eq(access(path, F_OK), 0);
-    ck_assert_int_eq(unlink(path), 0); /* so that the newer one is the only one */
+    ck_assert_int_eq(unlink(path), 0); /* so that only the newer one remains */
     age_cache(61, path, sizeof path);
     ck_assert_int_eq(try("new.c", name), BT_OK); /* used: it stays */
     write_source("old.c", PROBLEM("old"));

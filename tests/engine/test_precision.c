@@ -1,5 +1,5 @@
-/* tests/engine/test_precision.c: levels of different precision in one run: what is held for derivatives, hypergradients
- * beside those in double precision, the loss scale of fp16, and runs that are taken up again. */
+/* tests/engine/test_precision.c: levels of different precision in one run: the bytes saved for derivatives,
+ * hypergradients against double precision, the loss scale of fp16, and resumed runs. */
 #include "levels.h"
 #include "two_nets.h"
 
@@ -12,9 +12,9 @@
 
 enum { ROWS = TWO_NETS_ROWS, LAMBDAS = TWO_NETS_UPPER };
 
-/* ---- what is held ---- */
+/* ---- saved bytes ---- */
 
-/* Maps are half as large; what has one number a channel or a row stays f32. */
+/* Maps take half the memory; arrays with one number per channel or row stay f32. */
 START_TEST(half_is_saved)
 {
     size_t single = two_nets_saved("fp32"), half = two_nets_saved("bf16"), small = ROWS * 64;
@@ -45,7 +45,7 @@ static void hypergradient(const char *upper_precision, const char *lower_precisi
     char lines[200];
     snprintf(lines, sizeof lines, "%s", method);
     char *narrow = strstr(lines, "= fp16");
-    if (narrow && strcmp(lower_precision, "fp16") != 0) /* an error */
+    if (narrow && strcmp(lower_precision, "fp16") != 0) /* refused */
         memcpy(narrow, "= fp32", 6);
     bt_engine *engine = two_nets_engine(upper_precision, lower_precision, lines);
     ck_assert_msg(engine != NULL, "%s", bt_error());
@@ -57,7 +57,7 @@ static void hypergradient(const char *upper_precision, const char *lower_precisi
     bt_engine_free(engine);
 }
 
-/* Relative to its length; a unit of bf16 is 2^-8, and there are some ten roundings on the way. */
+/* Relative to the length; a unit of bf16 is 2^-8, and there are about ten roundings on the way. */
 START_TEST(near_double_precision)
 {
     static const char *const pairs[][2] = {{"fp32", "bf16"}, {"bf16", "bf16"}, {"bf16", "fp32"}, {"fp32", "fp16"}};
@@ -66,7 +66,7 @@ START_TEST(near_double_precision)
     for (int p = 0; p < BT_COUNT_OF(pairs); p++) {
         double square = 0, off = 0;
         if (p == 3 && strstr(methods[_i], "= level"))
-            continue; /* an error */
+            continue; /* refused */
         hypergradient(pairs[p][0], pairs[p][1], methods[_i], found);
         for (int i = 0; i < LAMBDAS; i++) {
             square += exact[i] * exact[i];
@@ -100,7 +100,7 @@ static const bt_problem_def flagged = {.name = "flagged",
                                        .training_step = flagged_step};
 static const bt_export flagged_parts = {.abi = BT_ABI, .problems = {&flagged}};
 
-/* The sequence of torch.amp.GradScaler with the same settings and flags; nothing moves where a step is left out. */
+/* The same sequence as torch.amp.GradScaler with the same settings and flags; nothing moves in a skipped step. */
 START_TEST(scale_sequence)
 {
     static const double due[] = {4096, 4096, 2048, 2048, 2048, 4096, 4096, 4096, 8192, 4096, 2048, 2048};
@@ -124,8 +124,8 @@ START_TEST(scale_sequence)
 }
 END_TEST
 
-/* A scale that is too large for fp16 in the lower level, and through it in the upper one: both come down to where it
- * fits, and go on. */
+/* A scale that is too large for fp16 in the lower level, and through it in the upper one: both decrease until they fit,
+ * and training continues. */
 START_TEST(overflow_recovers)
 {
     bt_engine *engine = two_nets_engine("fp32", "fp16",
@@ -161,10 +161,10 @@ START_TEST(nothing_is_finite)
 }
 END_TEST
 
-/* ---- products of fp16 with a scale of their own ---- */
+/* ---- fp16 products with a scale of their own ---- */
 
-/* C = K (lambda sum w - 1)^2 / 2, F = .001 sum w, at w = (1, 1, 1, 1) / 4 and lambda = 1, where both stay: the identity
- * in the place of H^-1 gives -.004 K. Its second derivatives are above what fp16 holds. */
+/* C = K (lambda sum w - 1)^2 / 2, F = .001 sum w, at w = (1, 1, 1, 1) / 4 and lambda = 1, where both stay: with the
+ * identity instead of H^-1 the result is -.004 K. Its second derivatives exceed the range of fp16. */
 enum { K = 100000 };
 
 static bt_module *quarters(bt_problem *self)
@@ -213,8 +213,8 @@ static bt_engine *steep_engine(void *more)
     return levels_engine(&steep_parts, NULL, settings);
 }
 
-/* From 2^12 to 2^-2, where K |x| = 2 K fits: so many updates of the upper level are left out, and counted. Its own
- * scale and the lower level do not notice. */
+/* From 2^12 down to 2^-2, where K |x| = 2 K fits: as many updates of the upper level are skipped, and counted. Its own
+ * scale and the lower level are not affected. */
 START_TEST(product_overflow_recovers)
 {
     double found;
@@ -251,7 +251,7 @@ START_TEST(what_fp16_does_not_go_with)
 }
 END_TEST
 
-/* ---- taken up again ---- */
+/* ---- resumed ---- */
 
 static bt_engine *mixed(void *user) { return two_nets_engine("fp32", "bf16", user); }
 static bt_engine *scaled(void *user) { return two_nets_engine("bf16", "fp16", user); }

@@ -1,4 +1,4 @@
-/* Child processes: what they tell, how they end, several at once. */
+/* Child processes: their messages, how they end, several at once. */
 #include "levels.h"
 
 #include "engine/process/process.h"
@@ -82,8 +82,8 @@ static bt_status wait_to_be_asked(void *user, FILE *tell)
     return bt_process_tell(tell, json_pack("{s:i}", "n", 5));
 }
 
-/* Two run at once; each finishes when it is asked, and what they print stands in their files, the second's behind what
- * it had. */
+/* Two run at once; each ends when asked to, and their output is in their files; the second file already had
+ * contents. */
 START_TEST(several)
 {
     talk talks[2] = {{.way = 0}, {.way = 0}};

@@ -1,5 +1,5 @@
-/* tests/engine/test_profile.c: a profile says what runs again: in the table, in profile.json, and marks it in --info.
- * Such launches are those that the same run without checkpointing does not make. */
+/* tests/engine/test_profile.c: profiles show rerun launches: in the table, in profile.json, and marked in --info. These
+ * are exactly the launches that the same run without checkpointing does not make. */
 #include "decayed.h"
 #include "resumable.h"
 
@@ -32,10 +32,10 @@ static bt_engine *engine_of(const char *checkpointing)
 
 typedef struct launches { /* of convolutions */
     int64_t all, again;
-    double seconds; /* of all kernels that run again */
+    double seconds; /* of all rerun kernels */
 } launches;
 
-/* Leaves profile.json here, and the table in `table`. */
+/* Writes profile.json to the current folder, and the table to `table`. */
 static launches profiled(const char *checkpointing, char *table, size_t room)
 {
     bt_engine *engine = engine_of(checkpointing);
@@ -88,7 +88,7 @@ START_TEST(what_runs_again)
 }
 END_TEST
 
-/* As many calls are marked as the plan says run again. */
+/* The number of marked calls is the number of rerun ones in the plan. */
 START_TEST(marked_in_info)
 {
     static char text[1 << 20];

@@ -1,5 +1,5 @@
-/* Lower levels whose steps end in a projection, or another callback that the loss knows nothing of: what implicit
- * methods make of them with a condition and without, and what is said.
+/* Lower levels whose steps end in a projection, or another callback that the loss does not include: the results of
+ * implicit methods with and without a condition, and the warnings.
  *
  * C = (w - lambda)^T A (w - lambda) / 2, or w^T A w / 2 - b^T w + strength |w|_1; F = |w - t|^2 / 2. */
 #include "levels.h"
@@ -17,7 +17,7 @@ enum { MOST = 4 };
 
 typedef struct scene {
     int n;
-    double a[MOST][MOST], t[MOST], start[MOST], lambda[MOST]; /* lambda: of the lasso its b */
+    double a[MOST][MOST], t[MOST], start[MOST], lambda[MOST]; /* lambda: for the lasso it is b */
     double strength, rate, size;                              /* rate: of sgd; size: of the step in the condition */
 } scene;
 
@@ -73,7 +73,7 @@ static bt_tensor *above_zero_holds(bt_problem *self, const bt_batch *batch)
     return bt_projected_condition(self, batch, quadratic, now.size, above_zero);
 }
 
-/* As PyTorch's users write it: not symmetric. */
+/* The way PyTorch users write it: not symmetric. */
 static bt_tensor *by_hand(bt_problem *self, const bt_batch *batch)
 {
     bt_tensor *w = bt_params(self), *g = bt_grad(quadratic(self, batch), w);
@@ -167,7 +167,7 @@ static void hypergradient(const bt_problem_def *upper, const bt_problem_def *low
 static const scene given = {
     .n = 2, .a = {{1, 0}, {0, 1}}, .t = {1, 1}, .start = {1, 1}, .lambda = {-1, 2}, .rate = 0.5, .size = 1};
 
-/* Two of four are held at 0, and A ties them to the others. */
+/* Two of four are held at 0, and coupled to the others by A. */
 static const scene coupled = {
     .n = 4,
     .a = {{2, 0.6, -0.3, 0.2}, {0.6, 1.5, 0.4, -0.5}, {-0.3, 0.4, 1.8, 0.3}, {0.2, -0.5, 0.3, 1}},
@@ -177,7 +177,7 @@ static const scene coupled = {
     .rate = 0.35,
     .size = 0.3};
 
-/* A lasso, two of whose four weights are 0. */
+/* A lasso in which two of the four weights are 0. */
 static const scene sparse = {
     .n = 4,
     .a = {{2, 0.6, -0.3, 0.2}, {0.6, 1.5, 0.4, -0.5}, {-0.3, 0.4, 1.8, 0.3}, {0.2, -0.5, 0.3, 1}},
@@ -189,7 +189,7 @@ static const scene sparse = {
 
 /* ---- plain loops ---- */
 
-/* Projected, or shrinking, gradient descent to the end; the upper loss there. */
+/* Projected, or shrinking, gradient descent until convergence; returns the upper loss there. */
 static double plain(const scene *s, bool shrinks)
 {
     double w[MOST] = {0}, loss = 0;
@@ -208,7 +208,7 @@ static double plain(const scene *s, bool shrinks)
     return loss;
 }
 
-/* F is a quadratic function of what is learned, as long as the same bounds hold. */
+/* F is a quadratic function of the learned parameters, as long as the same bounds are active. */
 static double slope_by_lambda(int i)
 {
     scene plus = now, minus = now;
@@ -242,7 +242,7 @@ START_TEST(as_given)
     ck_assert_double_eq_tol(found[0], 0, 1e-7);
     ck_assert_double_eq_tol(found[1], 1, 1e-7);
     hypergradient(&learns_lambda, &projected, settings, 30, found, 2);
-    ck_assert_double_eq_tol(found[0], _i ? -1 : 0, 1e-7); /* an implicit method knows of no bound */
+    ck_assert_double_eq_tol(found[0], _i ? -1 : 0, 1e-7); /* an implicit method ignores bounds */
     ck_assert_double_eq_tol(found[1], 1, 1e-7);
 }
 END_TEST
@@ -254,7 +254,7 @@ START_TEST(bounds)
     hypergradient(&learns_lambda, &solved, methods[_i], 400, found, 4);
     for (int i = 0; i < 4; i++)
         ck_assert_double_eq_tol(found[i], slope_by_lambda(i), 1e-6);
-    ck_assert(found[0] != 0 && found[1] != 0); /* that of a bound acts on the others */
+    ck_assert(found[0] != 0 && found[1] != 0); /* the part at a bound affects the others */
     if (_i != 1)
         return;
     hypergradient(&learns_lambda, &solved_by_hand, methods[1], 400, found, 4);
@@ -278,7 +278,7 @@ START_TEST(soft_threshold)
 }
 END_TEST
 
-/* In single precision, and where some parameters are not trained, which count as solved. */
+/* In single precision, and with some parameters that are not trained, which count as solved. */
 START_TEST(parts)
 {
     double found[MOST], w[MOST];
@@ -331,11 +331,11 @@ START_TEST(mistakes)
 }
 END_TEST
 
-/* ---- what is said at the start ---- */
+/* ---- warnings at the start ---- */
 
 static const struct {
     const bt_problem_def *lower;
-    const char *settings, *said; /* NULL: nothing */
+    const char *settings, *said; /* NULL: none */
 } starts[] = {
     {&projected, "",
      "lower: type = darts assumes that the gradient of its loss is 0 at its solution, and leaves out these parts of "
@@ -345,10 +345,10 @@ static const struct {
     {&idle, "", "of its steps: param_callback, grad_callback;"},
     {&free_lower, "lower.gradient_clipping = 2\n", "of its steps: gradient_clipping (where it still acts"},
     {&free_lower, "lower.gradient_clipping_value = 2\n", "of its steps: gradient_clipping_value"},
-    {&free_lower, "lower.type = sama\nlower.gradient_clipping_value = 2\n", NULL}, /* its slope has it */
+    {&free_lower, "lower.type = sama\nlower.gradient_clipping_value = 2\n", NULL}, /* its slope includes it */
     {&free_lower, "lower.type = cg\nlower.weight_decay = 0.1\n",
      "of its steps: weight_decay (as a term of the loss it is included);"},
-    {&free_lower, "lower.weight_decay = 0.1\n", NULL}, /* darts has no H that it could be missing in */
+    {&free_lower, "lower.weight_decay = 0.1\n", NULL}, /* darts does not use H, so nothing is missing */
     {&free_lower, "", NULL},
     {&solved, "", NULL},
     {&projected, "lower.type = itd\n", NULL},
@@ -368,7 +368,7 @@ START_TEST(said_at_the_start)
 }
 END_TEST
 
-/* ---- what the check says ---- */
+/* ---- reports of the check ---- */
 
 static const struct {
     const scene *scene;
@@ -466,7 +466,7 @@ static const struct {
      "engine.precision = fp32\nlower.type = cg\nlower.unroll_steps = 300\n",
      {"DISAGREES: lower: type = cg", "kink"},
      BT_ERROR_NUMERIC},
-    /* what does not act there is not blamed */
+    /* a callback without effect there is not blamed */
     {&coupled,
      &learns_lambda,
      &free_lower,

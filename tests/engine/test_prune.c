@@ -1,5 +1,6 @@
-/* tests/engine/test_prune.c: pruning: as many weights are 0 as the schedule says, those that were smallest; they stay
- * so, whatever the optimiser keeps; a resumed run has the same bits; and what passes through a solution knows of it. */
+/* tests/engine/test_prune.c: pruning: the scheduled number of weights is 0, the smallest ones first; they stay 0,
+ * whatever the optimiser keeps; a resumed run has the same bits; and derivatives through a solution take it into
+ * account. */
 #include "levels.h"
 
 #include "engine/level/prune.h"
@@ -135,7 +136,7 @@ START_TEST(the_plan_says_so)
 }
 END_TEST
 
-/* A rate that moves nothing: the first to go are the smallest at the start. */
+/* With a rate that moves nothing, the smallest initial weights are pruned first. */
 START_TEST(the_smallest_go_first)
 {
     bt_engine *engine = engine_of("lower.optimizer = sgd\nlower.lr = 1e-300\n");
@@ -163,7 +164,7 @@ static bt_engine *half_way(void *user) { return (void)user, engine_of("lower.opt
 START_TEST(resumes) { levels_expect_resumes(half_way, NULL, 7); }
 END_TEST
 
-/* x of a damped solve has nothing where the solution cannot move. */
+/* The x of a damped solve is 0 where the solution cannot move. */
 START_TEST(no_part_of_the_solution)
 {
     static const char *const types[] = {"cg", "neumann", "nystrom", "darts"};
@@ -185,7 +186,7 @@ START_TEST(no_part_of_the_solution)
 }
 END_TEST
 
-/* ---- mistakes ---- */
+/* ---- errors ---- */
 
 START_TEST(refused)
 {

@@ -1,6 +1,6 @@
-/* tests/engine/test_purity.c: what must give the same each time, and is asked for again now and then: batches that a
- * problem makes, functions of bt_eval and bt_function, conditions, starts, methods and optimisers of the user's. What
- * is frozen in a training step or schedule: test_moving.c. */
+/* tests/engine/test_purity.c: results that must not change, and are occasionally requested again: batches of a
+ * callback, functions of bt_eval and bt_function, conditions, starts, user-defined methods and optimisers. For
+ * constants in a training step or schedule see test_moving.c. */
 #include "levels.h"
 
 #include "engine/session/session.h"
@@ -11,10 +11,10 @@
 enum part { NONE, CONDITION, START, METHOD_START, METHOD_STEP, UPDATE, EVALUATION };
 
 static struct {
-    enum part drifts; /* takes another number each time it is traced */
+    enum part drifts; /* uses a different number each time it is traced */
     double number;
-    int changed;     /* get_batch: the index whose batch is another each time it is made; -1: none */
-    int made[200];   /* how often each batch was made */
+    int changed;     /* get_batch: the index whose batch differs each time; -1: none */
+    int made[200];   /* how often each batch was requested */
     const char *how; /* "value", "shape" or "name" */
 } world;
 
@@ -133,7 +133,7 @@ static bt_tensor *evaluated(bt_problem *self, const bt_batch *batch)
     return batch ? bt_add(value, bt_mean(bt_field(batch, "x"))) : value;
 }
 
-static double threshold; /* what `plain` freezes */
+static double threshold; /* the constant that `plain` uses */
 
 static bt_tensor *plain(bt_problem *self, const bt_batch *batch)
 {
@@ -228,7 +228,7 @@ START_TEST(batches_in_between_are_made_once)
 {
     bt_engine *engine = engine_of(NONE);
     levels_run(engine);
-    ck_assert_int_eq(world.made[5], 2); /* of each level one */
+    ck_assert_int_eq(world.made[5], 2); /* one for each level */
     ck_assert_int_eq(world.made[9], 4);
     bt_engine_free(engine);
 }

@@ -1,4 +1,4 @@
-/* tests/engine/test_queries.c: hypergradients change nothing of the lower problem; questions change nothing at all. */
+/* tests/engine/test_queries.c: hypergradients change nothing of the lower problem; requests change nothing at all. */
 #include "levels.h"
 
 #include "engine/session/session.h"
@@ -8,7 +8,7 @@
 
 enum { ROWS = 10, PARAMS = 2 };
 
-static int asked; /* of get_batch */
+static int asked; /* calls of get_batch */
 
 static bt_dataset *rows(bt_problem *self)
 {
@@ -37,7 +37,7 @@ static bt_status make_batch(bt_problem *self, bt_mode mode, int64_t index, bt_ba
     return bt_batch_set(batch, "y", BT_ARRAY(y, 4));
 }
 
-/* A net with dropout, and a buffer that every training step moves. */
+/* A net with dropout, and a buffer that every training step updates. */
 static bt_module *net(bt_problem *self)
 {
     (void)self;
@@ -146,7 +146,7 @@ static bt_tensor *loss_of(bt_problem *self, const bt_batch *batch)
     return bt_sum(bt_params(self));
 }
 
-/* The same run, with and without questions between its steps. */
+/* The same run, with and without requests between its steps. */
 static uint64_t run(const bt_export *parts, const char *variant, bool ask)
 {
     bt_engine *engine = engine_of(parts, variant);
@@ -191,7 +191,7 @@ START_TEST(questions_about_made_batches)
 }
 END_TEST
 
-/* With plain SGD, the upper parameters move by lr times the hypergradient that was asked for. */
+/* With plain SGD, the upper parameters change by lr times the requested hypergradient. */
 static void expect_next_step_uses_it(bt_engine *engine)
 {
     double asked_for[PARAMS], before[PARAMS], after[PARAMS];
@@ -212,7 +212,7 @@ START_TEST(what_the_next_step_uses)
 }
 END_TEST
 
-/* A method that goes by steps of the lower problem is asked once there are some. */
+/* A method that needs steps of the lower problem is refused before there are any. */
 START_TEST(steps_that_are_not_there)
 {
     static const char *const types[] = {"lower.type = itd\n", "lower.type = sama\n"};
@@ -223,7 +223,7 @@ START_TEST(steps_that_are_not_there)
     char settings[300];
     snprintf(settings, sizeof settings, "upper.optimizer = sgd\nlower.unroll_steps = 2\n%s", types[_i]);
     bt_engine *engine = engine_of(&from_sets, settings);
-    for (int steps = 0; steps < 5; steps++) { /* upper's own come after 2 and 4 */
+    for (int steps = 0; steps < 5; steps++) { /* upper steps after 2 and 4 */
         bool there = _i ? steps > 0 : steps % 2 == 1;
         bt_status status = bt_hypergradient(bt_engine_problem(engine, "upper"), BT_ARRAY(asked_for, PARAMS));
         ck_assert_int_eq(status, there ? BT_OK : BT_ERROR_ARGUMENT);
@@ -237,7 +237,7 @@ START_TEST(steps_that_are_not_there)
 }
 END_TEST
 
-/* Before the first step the lower problem's first batch is used, and is still the first one afterwards. */
+/* Before the first step the lower problem's first batch is used, and it is still the first one afterwards. */
 START_TEST(before_the_first_step)
 {
     double asked_for[PARAMS], again[PARAMS];
@@ -251,7 +251,7 @@ START_TEST(before_the_first_step)
 }
 END_TEST
 
-/* A check moves everything and puts it back: the run after it is the run without it. */
+/* A check changes everything and restores it: the run continues as without it. */
 START_TEST(after_a_check)
 {
     FILE *nowhere = fopen("/dev/null", "w");
@@ -260,7 +260,7 @@ START_TEST(after_a_check)
         bt_engine *engine =
             engine_of(&from_sets, "lower.product = vjp\nlower.detach = field\nlower.unroll_steps = 2\n");
         levels_step(engine, 3);
-        if (with) /* whether it agrees is another question */
+        if (with) /* its verdict does not matter here */
             bt_engine_check_hypergradient(engine, &(bt_checking){.samples = 2, .file = nowhere});
         bt_error_clear();
         levels_step(engine, 3);
@@ -281,7 +281,7 @@ static bt_tensor *breaking_step(bt_problem *self, const bt_batch *batch)
     return bt_static_int(self, "number", number_now) ? NULL : loss;
 }
 
-/* What a question calls finds the engine at work: it neither sets it going nor frees it. */
+/* Callbacks of a request find the engine busy: they can neither run nor free it. */
 static bt_engine *busy;
 
 static bt_tensor *busy_value(bt_problem *self, const bt_batch *batch)
@@ -342,7 +342,7 @@ START_TEST(what_a_question_calls)
 }
 END_TEST
 
-/* A question that fails half way ends the run, whether its message is taken back or not. */
+/* A request that fails halfway ends the run, even if the error is cleared. */
 static void break_and_clear(bt_problem *self)
 {
     double value;

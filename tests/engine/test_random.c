@@ -1,4 +1,4 @@
-/* tests/engine/test_random.c: the random numbers of a step are those of everything that differentiates it. */
+/* tests/engine/test_random.c: everything that differentiates a step uses the random numbers of that step. */
 #include "levels.h"
 
 #include "engine/session/session.h"
@@ -103,7 +103,8 @@ static const char *const variants[] = {
 };
 enum { VARIANTS = sizeof variants / sizeof *variants };
 
-/* The step moves w by -m (lambda + curvature w): from that the numbers m it drew, and from these the hypergradient. */
+/* The step moves w by -m (lambda + curvature w): this gives the numbers m that it drew, and from these the
+ * hypergradient. */
 static void compare(const bt_export *parts, int variant, int micros)
 {
     double before[COUNT], after[COUNT], found, expected = 0;
@@ -144,7 +145,7 @@ END_TEST
 START_TEST(noise_over_micro_batches) { compare(&noises, _i, 2); }
 END_TEST
 
-/* Another step draws other numbers; the same seed draws the same ones. */
+/* A different step draws different numbers; the same seed draws the same ones. */
 START_TEST(steps_differ)
 {
     double first[COUNT], second[COUNT], again[COUNT];
@@ -180,8 +181,8 @@ START_TEST(zero_with_dropout)
 }
 END_TEST
 
-/* ---- a start that is drawn: w0 = lambda n, and after k steps w = (1 - lr)^k lambda n, so dF/dlambda = sum(w) / lambda
- * for F = sum(w) ---- */
+/* ---- a random start: w0 = lambda n, and after k steps w = (1 - lr)^k lambda n, so dF/dlambda = sum(w) / lambda for F
+ * = sum(w) ---- */
 
 static bt_status no_data(bt_problem *self, bt_mode mode, int64_t index, bt_batch *batch)
 {
@@ -228,7 +229,7 @@ static bt_engine *drawn_engine(void)
                          "lower.type = itd\nlower.lr = 0.5\nlower.unroll_steps = 4\nengine.log_step = 0\n");
 }
 
-/* The sum that the parameters had when the loop began, `steps` ago. */
+/* The sum of the parameters at the start of the loop, `steps` ago. */
 static double began_with(bt_engine *engine, int steps)
 {
     double w[COUNT], sum = 0;
@@ -244,7 +245,7 @@ static double drawn_loop(bt_engine *engine)
     bt_problem *lower = bt_engine_problem(engine, "lower");
     levels_step(engine, UNROLL - 1);
     double sum = began_with(engine, UNROLL - 1);
-    EXPECT_OK(bt_adapt(lower, bt_valid_batch(lower, 0), 1)); /* draws, and leaves no trace */
+    EXPECT_OK(bt_adapt(lower, bt_valid_batch(lower, 0), 1)); /* draws numbers, without side effects */
     EXPECT_OK(bt_restore(lower));
     EXPECT_OK(bt_hypergradient(bt_engine_problem(engine, "upper"), BT_ARRAY(&found)));
     ck_assert_double_eq_tol(found, pow(0.5, UNROLL - 1) * sum / 2, 1e-12);
@@ -261,7 +262,7 @@ START_TEST(starts_are_drawn)
         ck_assert_double_eq(drawn_loop(other), sums[k]);
     }
     bt_problem *lower = bt_engine_problem(engine, "lower");
-    for (int k = LOOPS; k < LOOPS + 2; k++) { /* one adaptation after the other draws again */
+    for (int k = LOOPS; k < LOOPS + 2; k++) { /* each further adaptation draws new numbers */
         EXPECT_OK(bt_adapt(lower, bt_valid_batch(lower, 0), 1));
         sums[k] = began_with(engine, 1);
     }

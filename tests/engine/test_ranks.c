@@ -1,6 +1,6 @@
-/* tests/engine/test_ranks.c: ranks change where a run is computed and nothing else: whatever their number, each number
- * that the run keeps is that of one rank, to the rounding of sums in double precision; and every rank has the same bits
- * of what is replicated. */
+/* tests/engine/test_ranks.c: ranks only change where a run is computed: for any number of ranks, every number that the
+ * run keeps equals that of one rank, up to rounding of sums in double precision; and replicated values have the same
+ * bits on every rank. */
 #include "levels.h"
 #include "resumable.h"
 #include "two_nets.h"
@@ -14,7 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Batches do not divide by the ranks, and the last one is short. */
+/* Batches are not divisible by the ranks, and the last one is short. */
 static const char *const variants[] = {
     "lower.type = darts\n",
     "lower.type = darts\nlower.product = vjp\n",
@@ -38,7 +38,7 @@ static const char *const variants[] = {
     ("engine.valid_step = 1\nlower.type = itd\nlower.unroll_steps = 3\nlower.scheduler = plateau\n"
      "lower.scheduler_patience = 1\nlower.scheduler_threshold = 0.9\n"),
     "lower.gradient_clipping = 0.01\nlower.type = cg\nlower.cg_iterations = 2\nupper.gradient_clipping_value = 0.001\n",
-    "lower.batch_size = all\nlower.lr = 0.01\n", /* a larger rate lets what rounding does grow */
+    "lower.batch_size = all\nlower.lr = 0.01\n", /* a larger rate would amplify rounding errors */
     "lower.checkpointing = sqrt\n",
 };
 enum { VARIANTS = sizeof variants / sizeof *variants, ROOM = 4096 };
@@ -91,7 +91,7 @@ static bt_engine *engine_of(resumable *world, const char *settings, int ranks)
     return engine_as(world, settings, ranks, "default");
 }
 
-/* What a whole run leaves. */
+/* The result of a whole run. */
 static void finish(const char *settings, int ranks, const char *strategy, state *s)
 {
     resumable world = {0};
@@ -101,7 +101,7 @@ static void finish(const char *settings, int ranks, const char *strategy, state 
     bt_engine_free(engine);
 }
 
-/* Sums over the ranks in all programs. */
+/* Reductions over the ranks in all programs. */
 static int64_t meetings(const bt_engine *engine)
 {
     int64_t sum = 0;
@@ -133,7 +133,7 @@ START_TEST(the_same_run)
 }
 END_TEST
 
-/* Sums that are taken together are the same to the bit. */
+/* Joined reductions give the same bits. */
 START_TEST(in_buckets)
 {
     static const int ranks[] = {2, 3, 8};
@@ -160,7 +160,7 @@ START_TEST(in_buckets)
 }
 END_TEST
 
-/* One strategy, on so many ranks; with BT_TEST_ALL each of them. */
+/* One strategy, on several numbers of ranks; with BT_TEST_ALL on all of them. */
 START_TEST(divided)
 {
     const bool all = getenv("BT_TEST_ALL") != NULL;
@@ -176,7 +176,7 @@ START_TEST(divided)
 }
 END_TEST
 
-/* A checkpoint does not know how many ranks wrote it, nor what they divided: 4, then 2, then 3. */
+/* A checkpoint does not depend on the number of ranks that wrote it, nor on what they divided: 4, then 2, then 3. */
 START_TEST(resumed_by_others)
 {
     static const int ranks[] = {4, 2, 3};
@@ -240,8 +240,8 @@ static const bt_problem_def lower = {
     .name = "lower", .configure_train_data = one_and_three, .configure_module = number, .training_step = pulled};
 static const bt_export means = {.abi = BT_ABI, .problems = {&upper, &lower}};
 
-/* The mean of x is 1 on one rank, 3 on the other, and so is that of v: 2 x 2. A product with a rank's own v would give
- * 5, ranks by themselves 1 and 9, a sum in the place of a mean 10 or more. */
+/* The mean of x is 1 on one rank and 3 on the other, and so is that of v: 2 x 2. A product with a rank's own v would
+ * give 5, separate ranks 1 and 9, a sum instead of a mean 10 or more. */
 START_TEST(product_of_means)
 {
     for (int ranks = 1; ranks <= 3; ranks++) {
@@ -262,7 +262,7 @@ START_TEST(product_of_means)
 }
 END_TEST
 
-/* ---- numbers of 16 bits ---- */
+/* ---- 16-bit numbers ---- */
 
 static void train_in(const char *precision, int ranks, double values[TWO_NETS_UPPER], int64_t *skipped)
 {
@@ -279,7 +279,8 @@ static void train_in(const char *precision, int ranks, double values[TWO_NETS_UP
     bt_engine_free(engine);
 }
 
-/* What a rank sums of its rows is rounded before the ranks are added; a scale that is too large is so for all. */
+/* Each rank rounds the sum of its rows before the ranks are added; a scale that is too large is reduced on all
+ * ranks. */
 START_TEST(of_any_precision)
 {
     static const char *const precisions[] = {"bf16", "fp16", "bf16-true"};
@@ -303,7 +304,7 @@ static bt_tensor *neighbours(bt_problem *self, const bt_batch *batch)
     return bt_mean(bt_square(bt_sub(bt_roll(h, 1, 0), h)));
 }
 
-/* An op that needs all rows, of 16 bits: they are gathered as they are. */
+/* An op that needs all rows, in 16 bits: they are gathered unchanged. */
 START_TEST(gathered_in_any_precision)
 {
     static const char *const precisions[] = {"fp32", "bf16", "fp16", "bf16-true"};
@@ -349,7 +350,7 @@ static int64_t reduced(const bt_engine *engine, const char *owner, const char *n
     return sum;
 }
 
-/* Every rank keeps all that one rank keeps, and no more; what is measured is what was planned. */
+/* Every rank keeps exactly what a single rank keeps; measured bytes equal planned ones. */
 START_TEST(bytes_of_a_rank)
 {
     static const char *const settings[] = {"lower.type = darts\n", "lower.type = cg\nlower.cg_iterations = 2\n",
@@ -398,7 +399,7 @@ static bt_tensor *misses(bt_problem *of, const bt_batch *batch)
     return bt_square(bt_sub(guess, bt_field(batch, "y")));
 }
 
-/* The three numbers above say how much each row counts. */
+/* The three numbers above are the weights of the rows. */
 static bt_tensor *weighed(bt_problem *self, const bt_batch *batch)
 {
     bt_tensor *at = bt_slice(bt_field(batch, "x"), 1, 0, 3), *by = bt_unsqueeze(bt_params(bt_peer(self, "upper")), 1);
@@ -416,8 +417,8 @@ static const bt_problem_def sent_lower = {
     .name = "lower", .configure_train_data = wide_rows, .configure_module = wide, .training_step = weighed};
 static const bt_export sending = {.abi = BT_ABI, .problems = {&sent_upper, &sent_lower}};
 
-/* A leaf step sends its gradient once, of however many micro-batches it is the sum; a darts step v and the gradient
- * above; each iteration of cg one vector more. And each the loss that is reported, once a batch. */
+/* A leaf step sends its gradient once, over however many micro-batches; a darts step also v and the upper gradient;
+ * each iteration of cg one more vector. Reported losses are sent once a batch. */
 START_TEST(elements_sent)
 {
     static const struct {

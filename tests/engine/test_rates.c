@@ -1,5 +1,5 @@
-/* The learning rates that are logged are those that updates use: beside the schedulers' formulas, and beside how far
- * plain gradient descent moves. */
+/* The logged learning rates are those that the updates use: compared with the schedulers' formulas, and with the actual
+ * steps of plain gradient descent. */
 #include "levels.h"
 #include "resumable.h"
 
@@ -12,7 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* loss = sum of all parameters, so that each update moves each by its rate. */
+/* loss = sum of all parameters, so each update changes each parameter by its rate. */
 static bool own_metric;
 
 static bt_module *two(bt_problem *self)
@@ -32,7 +32,7 @@ static bt_tensor *sum_of_both(bt_problem *self, const bt_batch *batch)
     return bt_mul(x, bt_add(bt_sum(bt_param(self, "a")), bt_sum(bt_param(self, "b"))));
 }
 
-/* 1 / (updates so far + 1), for all groups that have no rate of their own. */
+/* 1 / (updates so far + 1), for all groups without a rate of their own. */
 static void falling(bt_problem *self, bt_rule *rule) { bt_hyper_set(rule, "lr", bt_div(1, bt_add(bt_step(self), 1))); }
 
 static const bt_problem_def plain = {.name = "model",
@@ -66,7 +66,7 @@ static double hyperbola(int t) { return 1.0 / (t + 1); }
 static const struct {
     const bt_export *parts;
     const char *settings;
-    double (*rate)(int t), (*of_b)(int t); /* after t updates; of_b: of a group that has b alone */
+    double (*rate)(int t), (*of_b)(int t); /* after t updates; of_b: of a group that contains only b */
 } cases[] = {
     {&plain_parts, "", constant, NULL},
     {&plain_parts, "model.scheduler_warmup = 4\n", warm, NULL},
@@ -80,7 +80,7 @@ static const struct {
     {&plain_parts, "model.some.params = b\nmodel.some.frozen = true\n", constant, NULL},
 };
 
-/* The rates, and the steps that the parameters have made. */
+/* The rates, compared with the steps of the parameters. */
 START_TEST(as_used)
 {
     bt_engine *engine = engine_of(cases[_i].parts, cases[_i].settings);
@@ -105,7 +105,8 @@ START_TEST(as_used)
 }
 END_TEST
 
-/* What sets its rate by itself has none to show; and a metric of the problem's own comes first. */
+/* Optimisers that determine the rate themselves log none; and a metric of the problem with that name takes
+ * precedence. */
 START_TEST(without)
 {
     bt_metric_value found[3];
@@ -137,7 +138,7 @@ static void listen(void *user, bt_line kind, const char *text)
     (void)user, (void)kind, bt_text_add(&said, "%s\n", text);
 }
 
-/* In metrics.jsonl, where the metrics of its level are; not in the lines that are said. */
+/* In metrics.jsonl, next to the metrics of the level; not in the console output. */
 START_TEST(in_the_log)
 {
     bt_engine *engine = engine_of(&plain_parts, "engine.train_iters = 4\nengine.log_step = 2\nengine.output = run\n"

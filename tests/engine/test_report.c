@@ -1,4 +1,4 @@
-/* The page of runs: last values, means and bands by hand, what is thinned, what is escaped, what is no run. */
+/* The report of runs: last values, means and bands by hand, thinning, escaping, folders that are not runs. */
 #include "engine/report/report_inside.h"
 #include "resumable.h"
 
@@ -9,7 +9,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
-/* A run of this rate and seed whose loss goes through these values, one a step; NAN as null. */
+/* A run with this rate and seed whose loss takes these values, one per step; NAN as null. */
 static void put_run(const char *folder, const char *rate, int seed, const double *losses, int count)
 {
     char config[128], lines[4096] = "";
@@ -47,7 +47,7 @@ static void expect(const char *html, const char *part)
     ck_assert_msg(strstr(html, part) != NULL, "there is no `%s`", part);
 }
 
-/* Elements close in the order in which they have opened. */
+/* Elements close in the reverse order of opening. */
 static void expect_well_formed(const char *html)
 {
     static const char *const empty[] = {"meta", "link", "!DOCTYPE"};
@@ -83,7 +83,7 @@ START_TEST(one_run)
     char *html = page_of((const char *const[]){"a"}, 1);
     expect_well_formed(html);
     expect(html, "<h1>a</h1>");
-    expect(html, ">1.25</text>"); /* beside its curve */
+    expect(html, ">1.25</text>"); /* next to its curve */
     expect(html, "aria-label=\"model.loss by step; last values: 1.25\"");
     expect(html, "<tr><td>last</td><td>1.25</td></tr>");
     expect(html, "<tr><td>2</td><td>2</td></tr>");
@@ -98,7 +98,7 @@ START_TEST(one_run)
 }
 END_TEST
 
-/* Two configurations; the seeds of the first make a band from the least to the greatest around their mean. */
+/* Two configurations; the seeds of the first form a band from the minimum to the maximum around their mean. */
 START_TEST(several_runs)
 {
     put_run("a", "0.1", 1, (double[]){3, 2, 1}, 3);
@@ -120,7 +120,7 @@ START_TEST(several_runs)
 }
 END_TEST
 
-/* A seed that has no number there is not hidden in the mean of the others. */
+/* A seed with a missing number is not hidden in the mean of the others. */
 START_TEST(not_finite)
 {
     put_run("a", "0.1", 1, (double[]){3, 2, 1}, 3);
@@ -135,7 +135,7 @@ START_TEST(not_finite)
 }
 END_TEST
 
-/* Numbers at the ends of what there is make pictures, too. */
+/* Numbers at the limits of their range can be drawn, too. */
 START_TEST(far_values)
 {
     resumable_put("a", "config.ini", "[model]\nlr = 0.1\n");
@@ -167,7 +167,7 @@ START_TEST(intervals)
 }
 END_TEST
 
-/* Whatever a file says is words. */
+/* Everything in a file is treated as text. */
 START_TEST(escaped)
 {
     resumable_put("a", "config.ini", "[engine]\nseed = 1\n[model]\nlr = \"<b>&\"\n");
@@ -194,7 +194,7 @@ START_TEST(escaped)
 }
 END_TEST
 
-/* Numbers of the plan as they are in it; all that is not there has no section. */
+/* Numbers of the plan appear unchanged; missing files have no section. */
 START_TEST(memory_and_findings)
 {
     put_run("a", "0.1", 1, (double[]){1}, 1);
@@ -218,7 +218,7 @@ START_TEST(memory_and_findings)
     char *html = page_of((const char *const[]){"a", "d"}, 2);
     expect_well_formed(html);
     expect(html, "<strong>4.0 KiB</strong> planned, and as many measured (4096 bytes)");
-    expect(html, "x=\"333.33\" width=\"665.17\""); /* the batch, a third of the way along the longest bar */
+    expect(html, "x=\"333.33\" width=\"665.17\""); /* the batch, after a third of the longest bar */
     expect(html, "✗ DISAGREES: so");
     expect(html, "cosine 0.500000, length 2");
     expect(html, "1.0 KiB, -50.0 %");
@@ -229,7 +229,7 @@ START_TEST(memory_and_findings)
 }
 END_TEST
 
-/* A spike of one step in a hundred thousand stays where it is, and the ends do. */
+/* A spike in one of a hundred thousand steps is kept, and so are the ends. */
 START_TEST(thinned)
 {
     enum { COUNT = 100000 };

@@ -1,5 +1,5 @@
-/* What users of such systems have reported, where two levels on one processor can meet it and no other test does: each
- * test names the report. */
+/* Problems reported by users of similar systems that can occur with two levels on one processor and are not covered by
+ * another test: each test names the report. */
 #include "closed_forms.h"
 #include "levels.h"
 
@@ -58,7 +58,7 @@ START_TEST(memory_stays)
 }
 END_TEST
 
-/* "Memory grows with the number of iterations": it does not for implicit methods; and more steps do not need more. */
+/* "Memory grows with the number of iterations": not for implicit methods; and more steps do not need more. */
 START_TEST(memory_by_iterations)
 {
     static const char *const few[] = {"lower.type = cg\nlower.cg_iterations = 2\n",
@@ -81,7 +81,7 @@ START_TEST(memory_by_iterations)
 }
 END_TEST
 
-/* ---- "The Fisher matrix passed for the Hessian": where the residual is 0 that is 0, and the Hessian is not ---- */
+/* ---- "The Fisher matrix is used as the Hessian": it is 0 where the residual is 0, but the Hessian is not ---- */
 
 /* C = (w x - y)^2 / 2 - lambda w at w x = y, x = 2: H = 4, and with F = w the hypergradient is 1 / H. */
 static bt_tensor *residual_lower(bt_problem *self, const bt_batch *batch)
@@ -112,7 +112,7 @@ START_TEST(curvature_without_residual)
 }
 END_TEST
 
-/* ---- "Conjugate gradients give the iterate before the one that solves it": with H = 2 I the first one does ---- */
+/* ---- "Conjugate gradients return the iterate before the solution": with H = 2 I the first one is the solution ---- */
 
 static bt_tensor *twice_lower(bt_problem *self, const bt_batch *batch)
 {
@@ -133,8 +133,8 @@ START_TEST(first_iterate_solves)
 }
 END_TEST
 
-/* ---- "Statistics move with every evaluation": a buffer moves once a step, whatever the hypergradient evaluates ----
- */
+/* ---- "Statistics change with every evaluation": a buffer changes once a step, whatever the hypergradient evaluates
+ * ---- */
 
 static bt_module *counted_module(bt_problem *self)
 {
@@ -201,7 +201,7 @@ START_TEST(statistics_move_once)
 }
 END_TEST
 
-/* ---- "Parameters do not update, and nothing says so" ---- */
+/* ---- "Parameters are not updated, without any message" ---- */
 
 START_TEST(no_rate_is_said)
 {
@@ -214,7 +214,7 @@ START_TEST(no_rate_is_said)
 }
 END_TEST
 
-/* ---- "Two parameters that begin with the same constant share one gradient" ---- */
+/* ---- "Two parameters with the same initial constant share one gradient" ---- */
 
 static bt_module *alike(bt_problem *self)
 {

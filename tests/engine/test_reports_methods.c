@@ -1,5 +1,5 @@
-/* tests/engine/test_reports_methods.c: what users have reported of hypergradient methods, for every method that there
- * is: each test names the report. */
+/* tests/engine/test_reports_methods.c: problems that users have reported with hypergradient methods, tested for every
+ * method: each test names the report. */
 #include "levels.h"
 
 #include "engine/session/session.h"
@@ -9,9 +9,9 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { METHODS = 16 }; /* at most: a walk over the table ends before */
+enum { METHODS = 16 }; /* an upper limit for the loop over the table */
 
-static const char *method(int i) /* NULL after the last that differentiates; then comes none */
+static const char *method(int i) /* NULL after the last one that differentiates; only `none` follows */
 {
     const bt_method_def *def = bt_method_builtin(i);
     return def && def != &bt_method_none ? def->name : NULL;
@@ -38,8 +38,9 @@ static double hypergradient(const bt_export *parts, const char *settings, int st
     return found;
 }
 
-/* ---- "The result is off by the step size", "must the inner optimiser be the fixed-point map?": an implicit method
- * does not know what led to the solution. C = w^2 - 3 lambda w, F = (w - 1)^2 / 2: w = 3/2, dF/dlambda = 3/4 ---- */
+/* ---- "The result is off by the step size", "Must the inner optimiser be the fixed-point map?": an implicit method
+ * does not depend on how the solution was found. C = w^2 - 3 lambda w, F = (w - 1)^2 / 2: w = 3/2, dF/dlambda = 3/4
+ * ---- */
 
 static bt_tensor *parabola(bt_problem *self, const bt_batch *batch)
 {
@@ -125,7 +126,7 @@ START_TEST(an_unused_parameter)
         found[k] = hypergradient(&unused, settings, 3);
     }
     ck_assert(isfinite(found[0]) && found[0] != 0);
-    if (!is(_i, "nystrom")) /* whose random columns are other ones among more parameters */
+    if (!is(_i, "nystrom")) /* which chooses other random columns among more parameters */
         ck_assert_double_eq_tol(found[1], found[0], 1e-12);
     ck_assert(isfinite(found[1]));
     char lines[600];

@@ -1,5 +1,5 @@
-/* tests/engine/test_resume.c: a run that was stopped after any step and goes on in a new engine is the run that never
- * stopped, to the last bit of everything that there is. */
+/* tests/engine/test_resume.c: a run that was stopped after any step and resumed in a new engine equals one that never
+ * stopped, to the last bit of all its state. */
 #include "event_records.h"
 #include "resumable.h"
 
@@ -46,7 +46,7 @@ START_TEST(after_any_step)
         state[step] = resumable_hash(stepwise, &world);
         ck_assert(!step || state[step] != state[step - 1]);
     }
-    resumable_finish(stepwise, &world); /* no further step: the last words, which are after the last checkpoint */
+    resumable_finish(stepwise, &world); /* no further step: only the output after the last checkpoint */
     uint64_t end = resumable_hash(stepwise, &world);
     unbroken = resumable_engine(&whole, settings, "", NULL);
     resumable_finish(unbroken, &whole);
@@ -66,7 +66,7 @@ START_TEST(after_any_step)
 }
 END_TEST
 
-/* ---- the folder that a run leaves ---- */
+/* ---- the output folder ---- */
 
 #define LOGS "engine.logger_type = csv, tensorboard\nengine.log_histograms = true\n"
 
@@ -78,7 +78,7 @@ static json_t *load(const char *path)
     return json;
 }
 
-/* The lines without the time, and how many there are. */
+/* The lines without their times, and their number. */
 static int lines(const char *path, char *text, size_t room)
 {
     char line[4096];
@@ -96,7 +96,7 @@ static int lines(const char *path, char *text, size_t room)
     return count;
 }
 
-/* A device, if there is one, holds what was planned; the last part of a run has not come to all of it. */
+/* A device, if there is one, holds the planned bytes; the last part of a run need not use all of them. */
 static void expect_planned(const json_t *summary, bool whole)
 {
     const json_int_t planned = json_integer_value(json_object_get(summary, "device_planned_bytes"));
@@ -107,7 +107,7 @@ static void expect_planned(const json_t *summary, bool whole)
 
 static void expect_same_summary(const char *a, const char *b)
 {
-    /* times, and what the process and others hold */
+    /* times, and the memory of this process and of others */
     static const char *const times[] = {
         "seconds",       "data_seconds",         "ms_per_step",         "program_bytes", "program_peak_bytes",
         "outside_bytes", "device_outside_bytes", "device_bytes_before", "device_bytes"};
@@ -146,7 +146,7 @@ static int rows(const char *path, char *text, size_t room)
     return count;
 }
 
-/* metrics.csv without its times, and events: in parts there is a file for each. */
+/* metrics.csv without its times, and event files: there is one for each part. */
 static void expect_same_logs(const char *whole, const char *parts)
 {
     static unsigned char one[65536], other[65536];
@@ -164,7 +164,7 @@ static void expect_same_logs(const char *whole, const char *parts)
     ck_assert_int_eq(second.starts, second.files - 1);
 }
 
-/* Interrupted after two steps each time; the metrics and the summary are those of one run. */
+/* Interrupted after every two steps; the metrics and the summary are those of an uninterrupted run. */
 START_TEST(its_folder)
 {
     static char one[65536], other[65536];
@@ -181,7 +181,7 @@ START_TEST(its_folder)
             EXPECT_OK(bt_engine_resume(engine, "parts"));
         resumable_step(engine, &world);
         bt_engine_free(engine);
-        world = (resumable){0}; /* a part of two steps: the second in an engine of its own */
+        world = (resumable){0}; /* a part of two steps: the second part in a new engine */
         engine = resumable_engine(&world, settings, "", "parts");
         EXPECT_OK(bt_engine_resume(engine, "parts"));
         if (part * 2 + 2 < RESUMABLE_STEPS)
@@ -197,7 +197,7 @@ START_TEST(its_folder)
 }
 END_TEST
 
-/* What the tensors are called, and that a finished run can be made longer: its last words are not of the longer one. */
+/* The names of tensors, and extending a finished run: its final output is not part of the longer run. */
 START_TEST(names_and_more_steps)
 {
     resumable world = {0}, longer = {0}, whole = {0};

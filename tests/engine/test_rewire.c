@@ -1,4 +1,5 @@
-/* tests/engine/test_rewire.c: bt_set_dependency: another hierarchy while a run goes on, with nothing lost. */
+/* tests/engine/test_rewire.c: bt_set_dependency: changes the hierarchy in the middle of a run, without losing
+ * anything. */
 #include "linear.h"
 #include "resumable.h"
 
@@ -13,10 +14,10 @@
 /* b reads a and t, a reads t, t reads both. */
 static linear_reads reads = {{0, 0.5, 2}, {0.75}, {-0.5, 0.25}};
 
-typedef struct wiring { /* the same for the engine, and for the plain loops below */
+typedef struct wiring { /* the dependencies, for the engine and for the plain loops below */
     const char *u2l, *l2u;
     bool upper[LINEAR_LEVELS][LINEAR_LEVELS];
-    int order[3]; /* in which the three levels step */
+    int order[3]; /* the order in which the three levels step */
 } wiring;
 
 enum { T, A, B };
@@ -60,7 +61,7 @@ static void plain_step(plain *s, const wiring *by)
     }
 }
 
-/* Parameters, momenta and counters go on from where they were. */
+/* Parameters, momenta and counters continue unchanged. */
 START_TEST(a_schedule_of_hierarchies)
 {
     static const struct {
@@ -91,7 +92,7 @@ START_TEST(a_schedule_of_hierarchies)
 }
 END_TEST
 
-/* Who is ready stays so: a after three steps, b after four, and then t steps. */
+/* Levels that are ready stay ready: a after three steps, b after four, and then t steps. */
 START_TEST(readiness)
 {
     bt_engine *engine = engine_of("a.unroll_steps = 3\nb.unroll_steps = 4\ndependencies.u2l = t > a, t > b\n"
@@ -133,7 +134,8 @@ START_TEST(refused)
 }
 END_TEST
 
-/* ---- what only shows when programs are made: an implicit method cannot see a learned learning rate ---- */
+/* ---- errors that only occur when programs are made: an implicit method cannot differentiate a learned learning rate
+ * ---- */
 
 static bt_module *number(bt_problem *self) { return (void)self, bt_nn_parameter(bt_init_constant(0.5)); }
 
@@ -206,7 +208,8 @@ static void add(void *user, const bt_var *var, const bt_block *block)
 {
     (void)block;
     uint64_t *sum = user;
-    if (var->category != BT_BATCH) /* what is given anew before it is read; whatever order they were made in */
+    if (var->category != BT_BATCH) /* without values that are written before they are read; independent of the order of
+                                    * creation */
         *sum += bt_hash(bt_hash_text(bt_hash_text(0, var->owner), var->name), var_near(var), var->bytes);
 }
 
@@ -230,7 +233,7 @@ static bt_engine *run_to(int steps, const char *resumed_from, const char *save_a
     return engine;
 }
 
-/* It holds from the next step on; and a run that goes on has the hierarchy in which it stopped. */
+/* The change takes effect at the next step; a resumed run has the hierarchy with which it stopped. */
 START_TEST(from_a_callback)
 {
     static const char *const names[] = {"t", "a", "b"};
@@ -246,7 +249,7 @@ START_TEST(from_a_callback)
         levels_params(whole, names[i], &found, 1);
         ck_assert_double_eq_tol(found, s.p[i], 1e-12);
     }
-    for (int stop = _i ? 4 : 1; stop < STEPS; stop++) { /* a run's end is validated, too */
+    for (int stop = _i ? 4 : 1; stop < STEPS; stop++) { /* the end of a run is validated, too */
         snprintf(folder, sizeof folder, "rewired-%d-%d", _i, stop);
         bt_engine_free(run_to(stop, NULL, folder));
         bt_engine *engine = run_to(STEPS, folder, NULL);
@@ -257,8 +260,8 @@ START_TEST(from_a_callback)
 }
 END_TEST
 
-/* b comes and goes: what t's method keeps for it goes, too. Saved before and after each change, and after each step, a
- * run goes on to the same bits. */
+/* b comes and goes, and with it the state that t's method keeps for it. Saved before and after each change, and after
+ * each step, a run continues to the same bits. */
 static const wiring part = {"t > a", "a > t", {{false, true}}, {B, A, T}};
 static const wiring *const by_step[] = {&part, &part, &flat, &flat, &part, &part, &flat, &flat, &part, &part};
 enum { COMES_AND_GOES = sizeof by_step / sizeof *by_step };
@@ -278,7 +281,7 @@ static bt_engine *keeper(int which)
     return engine_of(settings);
 }
 
-/* The dependencies of step k, if they are others than before it. */
+/* The dependencies of step k, if they differ from those before it. */
 static void rewire_for(bt_engine *engine, int k)
 {
     if (k > 0 && k < COMES_AND_GOES && by_step[k] != by_step[k - 1])
@@ -316,7 +319,7 @@ START_TEST(what_methods_keep)
 }
 END_TEST
 
-/* Where a change is refused, what is kept stays: also after programs had been made for the other dependencies. */
+/* If a change is refused, the method's state is kept, even after programs were made for the other dependencies. */
 START_TEST(what_methods_keep_when_refused)
 {
     bt_export with_z = {.abi = BT_ABI,
@@ -346,7 +349,7 @@ static void impossible_and_cleared(bt_problem *self)
     bt_error_clear();
 }
 
-/* A callback that asks for what cannot be ends the run, unless it takes the message back. */
+/* A callback that requests an impossible change ends the run, unless it clears the error. */
 START_TEST(refused_in_a_callback)
 {
     linear_epoch = _i ? impossible_and_cleared : impossible;
@@ -358,7 +361,7 @@ START_TEST(refused_in_a_callback)
 }
 END_TEST
 
-/* A callback that is traced for the new dependencies finds the engine at work. */
+/* A callback that is traced for the new dependencies finds the engine busy. */
 static bt_engine *traced_in;
 
 static bt_tensor *running_step(bt_problem *self, const bt_batch *batch)

@@ -1,5 +1,5 @@
-/* Text that goes on as a language model has it, against the shares that its logits stand for; and perplexity. The model
- * is a table: for each token the logits of the next one. */
+/* Text generation with a language model, compared with the probabilities of its logits; and perplexity. The model is a
+ * table: for each token the logits of the next one. */
 #include "levels.h"
 
 #include "engine/session/front.h"
@@ -46,7 +46,7 @@ static bt_tensor *valid(bt_problem *self, const bt_batch *batch)
     return bt_mean(loss);
 }
 
-/* The row of the token in the last place. */
+/* The row of the last token. */
 static bt_tensor *next(bt_problem *self, const bt_batch *batch)
 {
     bt_tensor *tokens = bt_reshape(bt_field(batch, "token"), -1);
@@ -120,7 +120,7 @@ START_TEST(the_most_likely_one)
     table[1][2] = table[2][3] = table[3][1] = 1;
     EXPECT_OK(ask("", (bt_sampling){.text = "a", .tokens = 7}));
     ck_assert_str_eq(text, "abcabcab\n");
-    EXPECT_OK(ask("", (bt_sampling){.text = "abcabc", .tokens = 2})); /* more than the window */
+    EXPECT_OK(ask("", (bt_sampling){.text = "abcabc", .tokens = 2})); /* longer than the window */
     ck_assert_str_eq(text, "abcabcab\n");
     EXPECT_OK(ask("", (bt_sampling){.text = "b", .tokens = 3, .temperature = 5, .top = 1}));
     ck_assert_str_eq(text, "bcab\n");
@@ -129,7 +129,7 @@ START_TEST(the_most_likely_one)
 }
 END_TEST
 
-/* Every token has the same row, so that draws are independent: shares within four deviations. */
+/* Every token has the same row, so draws are independent: frequencies within four standard deviations. */
 START_TEST(shares_of_what_is_drawn)
 {
     enum { TOKENS = 4000 };
@@ -194,7 +194,7 @@ static bt_status of_run(const char *level)
     return status;
 }
 
-/* After training the table says what follows what: of a, b and a alike at first, then b; see pairs. */
+/* After training, the table gives the successor: initially a and b follow a equally often, then b; see pairs. */
 START_TEST(of_a_run)
 {
     table[1][2] = 0.01;

@@ -1,5 +1,5 @@
-/* Schedules count the updates of their own level: what a cosine ends at by default is the end of the run for an upper
- * level, too. The numbers of updates are those of a loop that counts, and of runs. */
+/* Schedules count the updates of their own level: by default, a cosine ends at the end of the run, also for an upper
+ * level. The numbers of updates come from a counting loop, and from runs. */
 #include "levels.h"
 
 #include "engine/session/session.h"
@@ -22,7 +22,7 @@ static bt_dataset *rows(bt_problem *self)
 static bt_module *zero(bt_problem *self) { return (void)self, bt_nn_parameter(bt_init_constant(0)); }
 static bt_tensor *of(bt_problem *self, const char *name) { return bt_forward(bt_peer(self, name)); }
 
-/* Every gradient is 1, so that parameters move by the sum of the rates. */
+/* Every gradient is 1, so parameters change by the sum of the rates. */
 static bt_tensor *sum_step(bt_problem *self, const bt_batch *batch)
 {
     return (void)batch, bt_add(of(self, "upper"), of(self, "lower"));
@@ -41,7 +41,7 @@ typedef struct counts {
     bool roll_back;
 } counts;
 
-/* The upper updates of a run, and (lasting) the lower ones that roll_back leaves. */
+/* The upper updates of a run, and in *lasting the lower ones that roll_back keeps. */
 static int upper_updates(const counts *c, int *lasting)
 {
     int calls = 0, updates = 0, begun = 0;
@@ -114,7 +114,8 @@ START_TEST(ten_updates_in_a_hundred_steps)
 }
 END_TEST
 
-/* With roll_back what counts is what stays: the rate falls from the full one at the first loop to the least. */
+/* With roll_back only the updates that are kept count: the rate falls from its maximum in the first loop to its
+ * minimum. */
 START_TEST(a_lower_cosine)
 {
     int lasting;
@@ -156,7 +157,7 @@ START_TEST(as_many_as_a_run_makes)
         "c.unroll_steps = 2\nb.unroll_steps = 4\n",
         "dependencies.u2l = a > b, b > c, c > d\ndependencies.l2u = d > c, c > b, b > a\nd.unroll_steps = 2\n"
         "c.warmup_steps = 7\nb.meta_batch = 2\na.meta_batch = 3\nd.warmup_steps = 20\n",
-        /* a diamond, and one below two */
+        /* a diamond, and one level below two */
         "dependencies.u2l = a > b, a > c, b > d, c > d\ndependencies.l2u = d > b, d > c, b > a, c > a\n"
         "d.unroll_steps = 2\nb.unroll_steps = 3\nc.unroll_steps = 3\n",
         "dependencies.u2l = a > b, a > c, a > d\ndependencies.l2u = b > a, c > a, d > a\nb.unroll_steps = 2\n"
@@ -189,7 +190,7 @@ static void silent(void *user, bt_line kind, const char *text)
     ck_assert_msg(kind != BT_LINE_WARNING || !strstr(text, "scheduler"), "%s", text);
 }
 
-/* What a run prints as its settings reads back to the same, and nothing in it is said to do nothing. */
+/* The printed settings of a run read back the same, and none is reported to have no effect. */
 START_TEST(the_settings_of_a_run)
 {
     bt_engine *engine = pair_of(&cases[1], "upper.scheduler = cosine\n");

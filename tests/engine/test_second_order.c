@@ -1,5 +1,5 @@
-/* tests/engine/test_second_order.c: hypergradients through whatever a loss may be made of, against differences of the
- * whole inner loop run again, in double precision: itd has to agree as a whole, and of the others every product. */
+/* tests/engine/test_second_order.c: hypergradients through all kinds of losses, against differences of the whole inner
+ * loop, in double precision: itd must agree as a whole, and of the other methods every product. */
 #include "levels.h"
 
 #include "engine/session/front.h"
@@ -28,7 +28,7 @@ static bt_dataset *rows(bt_problem *self)
     return data;
 }
 
-/* x -> linear -> layer norm -> tanh -> dropout -> linear; what is left out is never added. */
+/* x -> linear -> layer norm -> tanh -> dropout -> linear; dropped elements are never added. */
 static bt_tensor *net_forward(bt_module *self, bt_tensor *const *in)
 {
     bt_tensor *h = bt_forward(bt_child(self, "in"), in[0]);
@@ -65,7 +65,7 @@ static bt_tensor *errors(bt_problem *model, const bt_batch *batch)
     return bt_square(bt_sub(bt_forward(model, bt_field(batch, "x")), bt_field(batch, "y")));
 }
 
-/* Examples weighed by what the upper level makes of them, and a decay that it sets. */
+/* Examples weighted by the upper level, and a weight decay that it sets. */
 static bt_tensor *lower_step(bt_problem *self, const bt_batch *batch)
 {
     bt_tensor *lambda = bt_forward(bt_peer(self, "upper")), *x = bt_field(batch, "x");
@@ -151,7 +151,7 @@ START_TEST(every_product)
     parts_of_loss = cases[_i % CASES].parts;
     snprintf(settings, sizeof settings, "%slower.type = cg\nlower.cg_iterations = 2\nlower.product = %s\n",
              cases[_i % CASES].settings, products[_i / CASES]);
-    bool clips = strstr(settings, "clipping") != NULL; /* which cg does not see, and which acts here */
+    bool clips = strstr(settings, "clipping") != NULL; /* not visible to cg, and active here */
     expect(settings, clips ? BT_ERROR_NUMERIC : BT_OK,
            clips ? "they also depend on gradient_clipping" : "the parts that must be exact agree");
 }

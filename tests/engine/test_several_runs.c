@@ -1,4 +1,4 @@
-/* Several runs in one command: which there are, what they come to, what is run again. */
+/* Several runs in one command: their settings, their results, and which are run again. */
 #include "resumable.h"
 #include "ridge.h"
 
@@ -9,7 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 
-/* ---- what is asked for ---- */
+/* ---- the requested runs ---- */
 
 START_TEST(values)
 {
@@ -91,8 +91,7 @@ END_TEST
 
 /* ---- statistics ---- */
 
-/* Squares first, and in the longest numbers there are. The runs of another row, and those that have not finished, have
- * no part in it. */
+/* Squares first, in long double. Runs of another row, and unfinished ones, do not count. */
 START_TEST(mean_and_deviation)
 {
     static const double values[] = {0.731, 0.7402, 0.7355, 0.7291, 0.75};
@@ -135,7 +134,7 @@ START_TEST(mean_and_deviation)
 }
 END_TEST
 
-/* The place of a dot, a mean and a deviation in the picture, to scale. */
+/* The positions of a dot, a mean and a deviation in the picture, to scale. */
 START_TEST(picture)
 {
     json_t *all = json_pack("{s:s, s:[{s:s, s:{s:s}, s:{s:i}}, {s:s, s:{s:s}, s:{s:i}}, {s:s, s:s, s:{s:s}}]}", "name",
@@ -170,11 +169,11 @@ END_TEST
 
 /* ---- whole grids ---- */
 
-typedef struct world { /* in memory that children share */
+typedef struct world { /* in memory shared with children */
     ridge data;
-    int loads;           /* runs that have begun */
-    int fail_at, die_at; /* which of them does */
-    int stop_at;         /* the one before which all is stopped */
+    int loads;           /* number of runs started */
+    int fail_at, die_at; /* the run that does */
+    int stop_at;         /* stop everything before this run */
     volatile sig_atomic_t stop;
 } world;
 
@@ -204,7 +203,7 @@ static bt_status load(void *user, bt_engine *engine)
     return w->loads == w->fail_at ? bt_fail(BT_ERROR_DATA, "it does not like this one") : bt_error_status();
 }
 
-/* What is asked for, of the folder, or new there; *all: its grid.json. */
+/* Runs the grid in the folder, or in a new one; *all: its grid.json. */
 static bt_status run(const char *seed_list, const char *rates, bool resume, json_t **all)
 {
     json_t *asked = bt_grid_asked(), *list;
@@ -257,7 +256,7 @@ static json_t *alone(const char *rate, const char *seed, uint64_t *hash)
     return summary;
 }
 
-/* The metrics of each run, to the bit, are those of the same run by an engine of its own; and so is its state. */
+/* The metrics and the state of each run have the bits of the same run in a separate engine. */
 START_TEST(each_as_alone)
 {
     static const char *const rates[] = {"0.1", "0.3"}, *const seed_list[] = {"2", "7"};
@@ -287,7 +286,7 @@ START_TEST(each_as_alone)
 }
 END_TEST
 
-/* What is finished is not begun again; what is added is. */
+/* Finished runs are not repeated; added ones are run. */
 START_TEST(not_again)
 {
     json_t *all;
@@ -308,7 +307,7 @@ START_TEST(not_again)
 }
 END_TEST
 
-/* One that fails, or dies, is told; the others are there, and the next command runs it alone. */
+/* A run that fails or dies is reported; the others are kept, and the next command repeats only that one. */
 START_TEST(failures)
 {
     json_t *all;
@@ -331,7 +330,7 @@ START_TEST(failures)
 }
 END_TEST
 
-/* What even the first run cannot do is the command's failure, and leaves nothing. */
+/* A failure that already stops the first run fails the command, and leaves nothing. */
 START_TEST(first_failure)
 {
     json_t *all;

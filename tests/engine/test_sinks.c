@@ -84,7 +84,7 @@ START_TEST(lines_go_on)
     ck_assert_str_eq(content("metrics.csv"), "step,time,metric,value,interval\n1,0.000000,a,1,\n3,0.000000,a,1,\n");
     const bt_log_lengths found = bt_log_lengths_of(".");
     ck_assert_mem_eq(&found, &end, sizeof found);
-    ck_assert_int_eq(truncate("metrics.csv", 0), 0); /* by somebody: what is there goes on */
+    ck_assert_int_eq(truncate("metrics.csv", 0), 0); /* truncated by somebody else: logging continues */
     sinks = bt_sinks_open(".", CSV, &end, 3);
     ck_assert_int_eq(bt_sinks_close(sinks), BT_OK);
     ck_assert_str_eq(content("metrics.csv"), "step,time,metric,value,interval\n");
@@ -123,7 +123,7 @@ START_TEST(sum_of_castagnoli)
 }
 END_TEST
 
-/* What protobuf 7.36 makes of the classes of tensorboard 2.21: Event(...).SerializeToString(), without the time. */
+/* The bytes of Event(...).SerializeToString() from protobuf 7.36 and tensorboard 2.21, without the time. */
 static const unsigned char config_event[] = "\x2a\x47\x0a\x45\x0a\x13"
                                             "config/text_summary"
                                             "\x42\x24\x08\x07\x12\x04\x12\x02\x08\x01\x42\x1a```\n[engine]\nseed = "
@@ -173,7 +173,7 @@ START_TEST(events_of_a_run)
 }
 END_TEST
 
-/* A histogram beside a number, likewise. */
+/* The same for a histogram with a number. */
 START_TEST(events_of_a_histogram)
 {
     static const unsigned char due[] =
@@ -202,7 +202,7 @@ START_TEST(events_of_a_histogram)
 }
 END_TEST
 
-/* The first two records of a file of a run that goes on after step 300, but for the two times and the sums of what has
+/* The first two records of a file of a run resumed after step 300, without the two times and the check sums that cover
  * them: made as above. */
 static void expect_beginning(const unsigned char *file)
 {
@@ -217,7 +217,7 @@ static void expect_beginning(const unsigned char *file)
     ck_assert_mem_eq(file + 61, step, sizeof step - 1);
 }
 
-/* Twice: what the first one wrote behind its checkpoint is written again, by a run that goes on from there. */
+/* Twice: records that the first run wrote after its checkpoint are written again by the resumed run. */
 START_TEST(events_go_on)
 {
     static const unsigned char *const due[] = {line_event, line_event};
@@ -228,7 +228,7 @@ START_TEST(events_go_on)
     bt_sinks *sinks = bt_sinks_open(".", EVENTS, &lengths, 0);
     ck_assert_int_eq(line(sinks, 300, 1, line_values, 3), BT_OK);
     ck_assert_int_eq(bt_sinks_sync(sinks, &lengths), BT_OK);
-    for (int part = 0; part < 2; part++) { /* each ends before its next checkpoint */
+    for (int part = 0; part < 2; part++) { /* each stops before its next checkpoint */
         ck_assert_int_eq(line(sinks, 300, 1, line_values, 3), BT_OK);
         ck_assert_int_eq(bt_sinks_close(sinks), BT_OK);
         sinks = bt_sinks_open(".", EVENTS, &lengths, 300);
@@ -252,7 +252,7 @@ START_TEST(events_go_on)
 }
 END_TEST
 
-/* A log that an earlier part of the run did not have begins with the part that does. */
+/* A log that an earlier part of the run did not have starts with the part that does. */
 START_TEST(events_later)
 {
     unsigned char bytes[4096];

@@ -1,5 +1,5 @@
-/* tests/engine/test_spacing.c: itd_spacing = auto: the states of an inner loop as far apart as a budget needs them, and
- * no further: against every spacing tried by itself. No bit changes. */
+/* tests/engine/test_spacing.c: itd_spacing = auto: chooses the smallest spacing between the kept states of an inner
+ * loop that meets a budget: compared with every fixed spacing. No bit changes. */
 #include "decayed.h"
 #include "resumable.h"
 
@@ -45,7 +45,7 @@ static bt_engine *engine_of(const char *spacing, int key, size_t budget, const c
 
 static int64_t spacing_of(bt_engine *engine) { return bt_engine_problem(engine, "lower")->trajectory->spacing; }
 
-/* What counts in the budget of that key. */
+/* The bytes that count in the budget of that key. */
 static size_t planned(bt_engine *engine, int key)
 {
     const bt_instance *instance = engine->context.instance;
@@ -57,7 +57,7 @@ static size_t planned(bt_engine *engine, int key)
     return most + bt_persistent_bytes(&engine->context, categories, of);
 }
 
-/* The bytes that the message of a budget names; 0: it can be met. */
+/* The bytes named in the error for a budget; 0: it can be met. */
 static size_t refused(const char *spacing, int key, size_t budget)
 {
     bt_engine *engine = engine_of(spacing, key, budget, "");
@@ -67,7 +67,7 @@ static size_t refused(const char *spacing, int key, size_t budget)
         ck_assert_msg(found && strstr(bt_error(), "memory_budget = "), "%s", bt_error());
         least = (size_t)strtoull(found + strlen("the smallest plan found needs "), NULL, 10);
         ck_assert_uint_eq(engine->context.proposal.over,
-                          least - budget); /* what is missing, all that is kept counted */
+                          least - budget); /* the bytes that are missing, counting everything kept for the run */
         ck_assert_ptr_null(engine->context.instance->arena);
     }
     bt_engine_free(engine);
@@ -82,7 +82,7 @@ static size_t refused_with(int spacing, int key, size_t budget)
     return refused(text, key, budget);
 }
 
-/* Parameters of both levels after so many more leaf steps. */
+/* Parameters of both levels after `steps` more leaf steps. */
 static int64_t run(bt_engine *engine, int64_t steps, double *values)
 {
     int64_t count = bt_params_elements(bt_engine_problem(engine, "lower"));
@@ -93,7 +93,7 @@ static int64_t run(bt_engine *engine, int64_t steps, double *values)
     return count + 1;
 }
 
-/* The engine has made all but `steps` of those of two upper steps. */
+/* The engine has made all but `steps` of the steps for two upper steps. */
 static void expect_bits(bt_engine *engine, int64_t steps, const char *more)
 {
     static double due[PARAMS], found[PARAMS];
@@ -124,7 +124,7 @@ static int64_t least_that_fits(int key, size_t budget)
     return 0;
 }
 
-/* _i: the key. From the least that any spacing can do with, to what the closest one needs. */
+/* _i: the key. From the minimum over all spacings to the bytes of the smallest one. */
 START_TEST(the_least_that_fits)
 {
     size_t least = refused("auto", _i, 1), close = refused("1", _i, 1), fewest = close;
@@ -144,7 +144,7 @@ START_TEST(the_least_that_fits)
         seen[spacing] = true;
         bt_engine_free(engine);
     }
-    ck_assert(seen[1] && seen[2] && seen[3]); /* the root of the loop has the fewest states */
+    ck_assert(seen[1] && seen[2] && seen[3]); /* the square root of the loop's length needs the fewest states */
 }
 END_TEST
 
@@ -164,7 +164,7 @@ START_TEST(same_bits_and_bytes)
 }
 END_TEST
 
-/* The upper level's budget is not for what the lower one keeps: closer states would not help it. */
+/* The upper level's budget does not cover the lower level's states: a smaller spacing would not help. */
 START_TEST(a_budget_of_another)
 {
     bt_engine *engine = engine_of("auto", WHOLE, 0, "upper.memory_budget = 1\n");
@@ -192,11 +192,11 @@ START_TEST(what_the_plan_says)
 }
 END_TEST
 
-/* ---- another budget from a checkpoint on ---- */
+/* ---- a different budget after a checkpoint ---- */
 
 enum { BEFORE = LOOP + 5 }; /* in the middle of an inner loop */
 
-/* A run with the budget `before`, 0 for none, goes on with `after`. */
+/* A run with the budget `before` (0: none) continues with `after`. */
 static bt_engine *go_on(size_t before, size_t after, const char *more, bt_status *status)
 {
     bt_engine *engine = engine_of("auto", WHOLE, before, more);
@@ -208,7 +208,7 @@ static bt_engine *go_on(size_t before, size_t after, const char *more, bt_status
     return engine;
 }
 
-/* The states that a checkpoint has are those of its own spacing. */
+/* The states in a checkpoint keep their own spacing. */
 START_TEST(the_spacing_that_it_had)
 {
     bt_status status;
@@ -231,7 +231,7 @@ START_TEST(too_little_for_the_states_that_are_kept)
 }
 END_TEST
 
-/* Without states it may be less, or more. */
+/* Without kept states the budget may decrease or increase. */
 START_TEST(less_or_more)
 {
     static const char darts[] = "lower.type = darts\n";

@@ -1,5 +1,5 @@
-/* Rows that are kept sparse: hypergradients of a linear model against the closed form, and the same run as with dense
- * ones; a product with a matrix, and what does not fit. */
+/* Sparse rows: hypergradients of a linear model against the closed form, and the same run as with dense rows; a product
+ * with a matrix; errors. */
 #include "ridge.h"
 
 #include "support/suite.h"
@@ -7,7 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Before the first step each level looks at its first batch; then 20 steps. */
+/* Before the first step each level requests its first batch; then 20 steps. */
 static void look(ridge *data, const char *settings, double *found, double *w)
 {
     bt_engine *engine = ridge_engine(data, settings);

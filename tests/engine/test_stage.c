@@ -1,4 +1,4 @@
-/* tests/engine/test_stage.c: every public call in every stage that it can be reached from. */
+/* tests/engine/test_stage.c: every public call in every stage from which it can be reached. */
 #include "levels.h"
 
 #include "engine/level/level.h"
@@ -10,7 +10,7 @@
 /* ---- the calls ---- */
 
 typedef struct world {
-    bt_stage at; /* where the call is to be made */
+    bt_stage at; /* the stage in which to make the call */
     int call;
     bool made, frees;
     bt_stage before, after; /* of the call */
@@ -89,7 +89,7 @@ static bt_status question(world *w) { return bt_hypergradient(w->lower, BT_ARRAY
 static bt_status restore(world *w) { return bt_restore(w->lower); }
 
 /* What each stage allows: NEW, SETUP, READY, RUN, STEP, VALIDATION, PROGRAM, QUESTION, SAYING, FAILED. No callback runs
- * in RUN, and there is no problem yet in NEW. */
+ * in RUN, and in NEW there are no problems yet. */
 static const struct {
     const char *name;
     bt_status (*make)(world *w);
@@ -123,7 +123,7 @@ static const struct {
 };
 enum { CALLS = sizeof calls / sizeof *calls };
 
-/* Once, where it is due; what came of it does not end the run. */
+/* Makes the call once, in its stage; its result must not end the run. */
 static void make(world *w)
 {
     if (w->made || !w->engine || bt_stage_now(&w->engine->context) != w->at)
@@ -136,7 +136,7 @@ static void make(world *w)
     bt_error_clear();
 }
 
-/* ---- two levels that make it ---- */
+/* ---- two levels that make the call ---- */
 
 static bt_module *net(bt_problem *self)
 {
@@ -204,7 +204,7 @@ static void said(void *user, bt_line kind, const char *text)
     make(user);
 }
 
-/* By public calls alone. */
+/* With public calls only. */
 static void go_there(world *w)
 {
     double found[2];
@@ -257,7 +257,7 @@ START_TEST(every_call_in_every_stage)
 }
 END_TEST
 
-/* All that lies within a run is left again, whatever came of it. */
+/* Every stage within a run is left again, whatever the result. */
 START_TEST(stages_are_left)
 {
     world w = {.at = BT_STAGE_VALIDATION};
@@ -278,7 +278,7 @@ START_TEST(stages_are_left)
 }
 END_TEST
 
-/* What is under way goes on, with an engine that is still there. */
+/* A running call continues, with an engine that still exists. */
 START_TEST(freed_in_a_callback)
 {
     world w = {.at = BT_STAGE_FAILED, .frees = true};

@@ -1,4 +1,4 @@
-/* A run in several calls: the same as in one; settings that change between them. */
+/* A run in several calls equals a run in one; settings that change between them. */
 #include "resumable.h"
 
 #include "engine/level/level.h"
@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- what a run leaves, but for its times ---- */
+/* ---- the results of a run, without times ---- */
 
 static void read_file(const char *folder, const char *name, char *text, size_t room)
 {
@@ -111,7 +111,7 @@ START_TEST(ten_calls_are_one_run)
 }
 END_TEST
 
-/* The validation at the end is one more without an improvement: the run has ended before it, as it says. */
+/* The final validation is one more without an improvement, but the run had already ended, as its message says. */
 START_TEST(a_call_after_the_end_says_the_same)
 {
     char more[120];
@@ -146,7 +146,7 @@ START_TEST(step_by_step)
 }
 END_TEST
 
-/* An engine that goes before the end leaves what a killed run leaves: another one takes it up. */
+/* An engine that is freed early leaves the files of a killed run, and another one can resume it. */
 START_TEST(left_half_way)
 {
     in_one("", "one");
@@ -158,7 +158,7 @@ START_TEST(left_half_way)
     EXPECT_OK(bt_engine_resume(engine, "half")); /* step 5 */
     ck_assert_int_eq(bt_engine_steps(engine), 5);
     EXPECT_OK(bt_engine_run_to(engine, 6));
-    EXPECT_OK(bt_engine_resume(engine, "half")); /* away from a run in progress */
+    EXPECT_OK(bt_engine_resume(engine, "half")); /* abandons the run in progress */
     ck_assert_int_eq(bt_engine_steps(engine), 5);
     EXPECT_OK(bt_engine_run(engine));
     bt_engine_free(engine);
@@ -185,7 +185,7 @@ START_TEST(more_steps_later)
 }
 END_TEST
 
-/* The parameters are those of the longer run; and nothing is said twice. */
+/* The parameters are those of the longer run; and no message is repeated. */
 START_TEST(after_the_end)
 {
     in_one("engine.train_iters = 20\n", "long");
@@ -207,7 +207,7 @@ START_TEST(after_the_end)
 }
 END_TEST
 
-/* Where the end is taken back first, nothing tells that it has been. */
+/* If the end is undone first, there is no trace of it. */
 START_TEST(taken_back)
 {
     uint64_t due = in_one("engine.train_iters = 20\n", "long");
@@ -260,7 +260,7 @@ START_TEST(refused_and_unharmed)
 }
 END_TEST
 
-/* ---- what is said ---- */
+/* ---- messages ---- */
 
 typedef struct heard {
     char text[20000];
@@ -289,7 +289,7 @@ START_TEST(lines_are_heard_when_said)
     ck_assert_int_eq(all.lines[BT_LINE_TRAINING] + all.lines[BT_LINE_VALIDATION], 0);
     int warnings = all.lines[BT_LINE_WARNING];
     bt_warn(bt_engine_problem(engine, "lower")->context, "a late one");
-    ck_assert_int_eq(all.lines[BT_LINE_WARNING], warnings + 1); /* and not at the next call only */
+    ck_assert_int_eq(all.lines[BT_LINE_WARNING], warnings + 1); /* and not only with the next call */
     EXPECT_OK(bt_engine_run(engine));
     ck_assert_ptr_nonnull(strstr(all.text, "3 step 3/13  upper.loss "));
     ck_assert_ptr_nonnull(strstr(all.text, "4 step 4/13  lower.valid."));
@@ -299,7 +299,8 @@ START_TEST(lines_are_heard_when_said)
 }
 END_TEST
 
-/* Whoever comes late hears the warnings that nobody has heard, once; the library prints nothing meanwhile. */
+/* A callback that is set late gets all warnings that were not delivered yet, once; the library prints nothing
+ * meanwhile. */
 START_TEST(warnings_wait)
 {
     static heard late, later;

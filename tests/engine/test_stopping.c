@@ -1,5 +1,5 @@
-/* The best validation: what is said of it, and the checkpoint that is kept of it; checkpoints by time; folders of runs
- * that left none. The parameter falls by a tenth at each step, so that it tells the step. */
+/* The best validation: its message, and the checkpoint that is kept of it; checkpoints by time; folders of runs without
+ * checkpoints. The parameter decreases by a tenth in each step, so it shows the step. */
 #include "levels.h"
 
 #include "engine/session/session.h"
@@ -11,7 +11,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-static const double *scores; /* of the validations, one after another */
+static const double *scores; /* of the validations, in sequence */
 static int validations;
 static char lines[8192];
 
@@ -122,7 +122,7 @@ START_TEST(what_is_said)
 }
 END_TEST
 
-/* Kept beside the newest ones, whether the run stops early or not; and loaded in three ways. */
+/* Kept in addition to the newest ones, whether the run stops early or not; and loaded in three ways. */
 START_TEST(best_is_kept)
 {
     scores = falls;
@@ -159,7 +159,7 @@ START_TEST(best_is_kept)
 }
 END_TEST
 
-/* The last validation, which a run makes because it ends, may be the best. A resumed run knows what was the best. */
+/* The last validation, at the end of a run, may be the best. A resumed run knows the best so far. */
 START_TEST(best_at_the_end_and_before)
 {
     static const double rises[] = {1, 2, 3, 4};
@@ -188,7 +188,7 @@ START_TEST(best_needs_a_validation)
 }
 END_TEST
 
-/* By default a run that is killed has lost minutes at most. */
+/* By default, a killed run loses a few minutes at most. */
 START_TEST(checkpoints_by_time)
 {
     scores = falls;

@@ -1,5 +1,5 @@
-/* tests/engine/test_tasks.c: problems whose batches are few-shot tasks: which they are, validation, epochs, resuming.
- */
+/* tests/engine/test_tasks.c: problems whose batches are few-shot tasks: the choice of tasks, validation, epochs,
+ * resuming. */
 #include "resumable.h"
 
 #include "data/data.h"
@@ -35,7 +35,7 @@ static bt_module *scalar(bt_problem *self)
     return bt_nn_parameter(bt_init_constant((double)bt_data_dim(self, "query.x", 0)));
 }
 
-/* w goes to the mean of what it has seen: a trace of every task. */
+/* w moves to the mean of its data, so it depends on every task. */
 static bt_tensor *train_step(bt_problem *self, const bt_batch *task)
 {
     bt_tensor *mean = bt_add(bt_mean(bt_field(task, "support.x")), bt_mul(0.01, bt_mean(bt_field(task, "query.x"))));
@@ -74,7 +74,7 @@ static bt_engine *engine_of(const char *more)
     return levels_engine(&parts, NULL, settings);
 }
 
-/* Tasks number 0, 1, ..., drawn by a loader that the engine knows nothing of. */
+/* Tasks number 0, 1, ..., drawn by a separate loader. */
 static void means(uint64_t seed, int count, double *support, double *query)
 {
     bt_loader_options options = bt_loader_defaults();
@@ -112,7 +112,7 @@ START_TEST(one_task_after_the_other)
 }
 END_TEST
 
-/* The first `valid_batches` tasks, the same at each validation; without the key, the first one. */
+/* The first `valid_batches` tasks, the same in each validation; without the key, only the first one. */
 START_TEST(validation_by_the_first_tasks)
 {
     double support[40], query[40];
@@ -126,7 +126,7 @@ START_TEST(validation_by_the_first_tasks)
         double expected = 0;
         for (int i = 0; i < cases[k].count; i++)
             expected += query[i] / cases[k].count;
-        for (int iters = 2; iters <= 4; iters += 2) { /* the last of one validation, or of two */
+        for (int iters = 2; iters <= 4; iters += 2) { /* the last task of one validation, or of two */
             snprintf(more, sizeof more, "engine.train_iters = %d\nengine.valid_step = 2\nmodel.valid_batches = %s\n",
                      iters, cases[k].setting);
             bt_engine *engine = engine_of(more);

@@ -1,5 +1,5 @@
-/* Several threads of a program, each with an engine of its own: they share what is read from a file and what is derived
- * of ops, and come to the same bits as one thread alone. ThreadSanitizer runs this too. */
+/* Several threads of a program, each with its own engine: they share data read from files and derived derivatives of
+ * ops, and get the same bits as a single thread. ThreadSanitizer runs this too. */
 #include "levels.h"
 
 #include "support/suite.h"
@@ -17,7 +17,7 @@ static bt_dataset *table(bt_problem *self)
     return bt_dataset_part(bt_dataset_open(bt_user(self), "train"), 0, 0.9, bt_seed(self));
 }
 
-/* One of the program's own, which every engine registers, opens and takes out again. */
+/* A data set of the program, which every engine registers, opens and removes. */
 static bt_dataset *open_rows(const char *split)
 {
     (void)split;
@@ -50,7 +50,7 @@ static bt_module *number(bt_problem *self)
     return bt_nn_parameter(bt_init_constant(-2));
 }
 
-/* An op of the program's own, whose derivatives are made when they are first asked for, by whichever thread. */
+/* An op of the program, whose derivatives are created on first use, by any thread. */
 static void scaled(const void *attr, bt_tensor *const *in, bt_tensor **out)
 {
     (void)attr;
@@ -81,7 +81,7 @@ static const bt_export parts = {.abi = BT_ABI, .problems = {&upper, &lower}, .da
 typedef struct outcome {
     uint64_t state;
     double hypergradient;
-    char message[512]; /* "": it went well */
+    char message[512]; /* "": success */
 } outcome;
 
 static const char settings[] = "dependencies.u2l = upper > lower\ndependencies.l2u = lower > upper\n"
@@ -89,7 +89,7 @@ static const char settings[] = "dependencies.u2l = upper > lower\ndependencies.l
                                "lower.optimizer = adam\nlower.lr = 0.05\nupper.lr = 0.1\n"
                                "engine.train_iters = 6\nengine.threads = 1\n";
 
-/* Checks nothing itself: that is for the main thread. */
+/* Uses no assertions itself: those belong to the main thread. */
 static void *train(void *user)
 {
     outcome *result = user;
@@ -122,7 +122,7 @@ START_TEST(engines_in_threads)
         ck_assert_int_eq(pthread_create(&threads[t], NULL, train, &together[t]), 0);
     for (int t = 0; t < THREADS; t++)
         ck_assert_int_eq(pthread_join(threads[t], NULL), 0);
-    train(&alone); /* last: the threads are to find nothing made */
+    train(&alone); /* last, so that the threads find nothing created yet */
     unlink(path);
     ck_assert_str_eq(alone.message, "");
     ck_assert(alone.hypergradient != 0);

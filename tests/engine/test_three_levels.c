@@ -1,4 +1,4 @@
-/* tests/engine/test_three_levels.c: R16, a chain of three levels and a diamond, with known right answers.
+/* tests/engine/test_three_levels.c: R16, a chain of three levels and a diamond, with known values.
  *
  *   lower   C_v = c v^2 / 2 - d w v,      v* = d w / c
  *   middle  C_w = a w^2 / 2 - b theta w,  w* = b theta / a
@@ -108,7 +108,7 @@ START_TEST(known_answers)
 }
 END_TEST
 
-/* theta's loss uses v alone, and w is reached through v: nothing is to be said of theta. */
+/* theta's loss only uses v, and w is reached through v: no warning about theta. */
 START_TEST(nothing_is_unreached)
 {
     for (int link = 0; link < 2; link++) {
@@ -120,7 +120,7 @@ START_TEST(nothing_is_unreached)
 }
 END_TEST
 
-/* v steps 12 times, w after every second of these, theta after every third of those. */
+/* v steps 12 times, w after every second of these, theta after every third step of w. */
 START_TEST(who_steps_when)
 {
     bt_engine *engine = engine_of(&diamond, links[0],
@@ -162,8 +162,8 @@ START_TEST(two_leaves)
 }
 END_TEST
 
-/* w is a leaf whose solution only the loss of v reads, and v is the first in the list: theta must not go through w
- * before w has made a step. However often the two of them step to one of theta, the answer is that of the chain. */
+/* w is a leaf whose solution is only read by the loss of v, and v comes first in the list: theta must not go through w
+ * before w has made a step. However often the two step for each step of theta, the result is that of the chain. */
 START_TEST(a_leaf_between)
 {
     static const bt_export parts = {.abi = BT_ABI, .problems = {&lower, &chain, &middle}};
@@ -188,7 +188,7 @@ START_TEST(a_leaf_between)
 }
 END_TEST
 
-/* sama takes its slope, here 1/4, for 1/a, also of a level that nobody but another one's solution is built on. */
+/* sama uses its slope, here 1/4, instead of 1/a, also for a level that only another level's solution depends on. */
 START_TEST(sama_of_a_leaf_between)
 {
     static const bt_export parts = {.abi = BT_ABI, .problems = {&lower, &chain, &middle}};
@@ -205,7 +205,7 @@ START_TEST(sama_of_a_leaf_between)
 }
 END_TEST
 
-/* To the fixed point: theta moves until dF/dtheta = 1/2 + 9/64 theta is 0, slowly against the levels below. */
+/* To the fixed point: theta moves until dF/dtheta = 1/2 + 9/64 theta is 0, slowly compared with the levels below. */
 START_TEST(to_the_solution)
 {
     bt_engine *engine = engine_of(&diamond, links[_i],
@@ -219,7 +219,7 @@ START_TEST(to_the_solution)
 }
 END_TEST
 
-/* A step of theta leaves the levels below alone, and questions to any level change nothing. */
+/* A step of theta does not change the levels below, and requests to any level change nothing. */
 START_TEST(purity)
 {
     static const char settings[] =

@@ -1,6 +1,6 @@
-/* tests/engine/test_tolerance.c: an inner loop that stops moving once its gradient is small. The lower loss is
- * (w - u)^2 / 2, from w = 0 on: with lr = 1/2 the gradient is -u / 2^k after k steps, and w = u (1 - 1 / 2^k). The
- * upper loss is w, its lr 1. */
+/* tests/engine/test_tolerance.c: an inner loop that stops moving once its gradient is small. The lower loss is (w -
+ * u)^2 / 2, starting from w = 0: with lr = 1/2 the gradient is -u / 2^k after k steps, and w = u (1 - 1 / 2^k). The
+ * upper loss is w, with lr 1. */
 #include "levels.h"
 
 #include "engine/level/context.h"
@@ -62,7 +62,7 @@ static int64_t rested(bt_engine *engine)
     return problem->optimizer->rested ? bt_count_get(&engine->context, problem->optimizer->rested) : -1;
 }
 
-/* How many steps of a loop move, and what they come to, for u. */
+/* How many steps of a loop move, and the resulting w, for u. */
 static int moves(double u, double tolerance, double *w)
 {
     int count = 0;
@@ -97,7 +97,7 @@ START_TEST(by_hand)
 }
 END_TEST
 
-/* A gradient that is not finite is no small one. */
+/* A non-finite gradient does not count as small. */
 START_TEST(not_finite)
 {
     bt_engine *engine = engine_of(&wild_parts, "lower.unroll_tolerance = 0.1\n");

@@ -1,5 +1,5 @@
-/* tests/engine/test_traced.c: callbacks are called once for each shape of batch, whatever programs their losses take
- * part in, and nodes know the level whose module recorded them. */
+/* tests/engine/test_traced.c: callbacks are called once for each batch shape, however many programs use their losses,
+ * and nodes know the level whose module recorded them. */
 #include "levels.h"
 
 #include "engine/session/session.h"
@@ -11,7 +11,7 @@
 
 enum { ROWS = 10, BATCH = 4, SHORT = ROWS % BATCH }; /* batches of 4, 4 and 2 rows */
 
-typedef struct calls { /* of one problem: by examples of the batch */
+typedef struct calls { /* for one problem: by the number of examples in the batch */
     int step[BATCH + 1], valid[BATCH + 1], condition[BATCH + 1];
 } calls;
 static calls lower, upper;
@@ -39,7 +39,7 @@ static bt_dataset *rows(bt_problem *self)
 static bt_module *net(bt_problem *self) { return (void)self, bt_nn_mlp(bt_tanh, 2, 3, 1); }
 static bt_module *weigher(bt_problem *self) { return (void)self, bt_nn_mlp(bt_tanh, 1, 2, 1); }
 
-/* A weight between 0 and 1: not all of it is the module's. */
+/* A weight between 0 and 1: only a part of it comes from the module. */
 static bt_tensor *weigh(bt_problem *self, bt_tensor *const *in) { return bt_sigmoid(bt_forward(bt_net(self), in[0])); }
 
 static bt_tensor *errors(bt_problem *classifier, const bt_batch *batch)
@@ -48,7 +48,7 @@ static bt_tensor *errors(bt_problem *classifier, const bt_batch *batch)
     return bt_square(bt_sub(y, bt_field(batch, "y")));
 }
 
-/* The error of each row, by a weight that the upper problem learns from it. */
+/* The error of each row, with a weight that the upper problem learns from it. */
 static bt_tensor *lower_loss(bt_problem *self, const bt_batch *batch)
 {
     bt_tensor *error = errors(self, batch);
@@ -122,7 +122,7 @@ static void expect(const char *lines, int full)
     expect_calls("reweight, validation_step", lines, upper.valid, full);
 }
 
-/* One call for each shape of batch; those of the full ones are checked again at steps 2 and 3. */
+/* One call for each batch shape; the calls for full batches are repeated for checking at steps 2 and 3. */
 static void walk(const char *lines)
 {
     bt_engine *engine = engine_of(&parts, lines);
@@ -145,7 +145,7 @@ enum { CASES = sizeof products / sizeof *products * sizeof micros / sizeof *micr
 
 START_TEST(one_call_for_each_shape)
 {
-    for (int m = 0; bt_method_builtin(m) != &bt_method_none; m++) { /* the last, which asks for nothing */
+    for (int m = 0; bt_method_builtin(m) != &bt_method_none; m++) { /* the last method asks for nothing */
         bt_text lines = {0};
         bt_text_add(&lines, "classifier.type = %s\nclassifier.%s\nclassifier.%s\nengine.precision = %s\n",
                     bt_method_builtin(m)->name, products[_i % 6], micros[_i / 6], _i % 2 ? "fp32" : "fp64");
@@ -155,7 +155,7 @@ START_TEST(one_call_for_each_shape)
 }
 END_TEST
 
-/* Products are of the condition; the loss is still what steps follow. */
+/* Products use the condition; steps still follow the loss. */
 START_TEST(conditions)
 {
     static const char *const types[] = {"darts", "cg", "neumann"};
@@ -174,7 +174,7 @@ START_TEST(conditions)
 }
 END_TEST
 
-/* A static int makes all programs anew, of one more call each. */
+/* A static int recompiles all programs, with one more call for each. */
 START_TEST(made_anew)
 {
     bt_engine *engine = engine_of(&parts, "classifier.type = cg\n");
@@ -190,7 +190,7 @@ END_TEST
 
 /* ---- levels ---- */
 
-static int seen[2][2]; /* nodes of modules: of whose; forward, derivatives */
+static int seen[2][2]; /* nodes of modules: by owner; forward, derivatives */
 
 static void look(const bt_graph *graph)
 {

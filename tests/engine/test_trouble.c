@@ -1,4 +1,4 @@
-/* tests/engine/test_trouble.c: methods that fail say so; what was left out is counted and said. */
+/* tests/engine/test_trouble.c: failing methods are reported; skipped updates are counted and reported. */
 #include "levels.h"
 
 #include "engine/session/front.h"
@@ -11,7 +11,7 @@
 #include <string.h>
 
 static double curvature, second; /* H = diag(curvature, second) */
-static bool alone;               /* the upper loss is the first parameter; else the sum of both */
+static bool alone;               /* the upper loss is the first parameter; otherwise the sum of both */
 static double row;
 
 static bt_dataset *one_row(bt_problem *self)
@@ -45,7 +45,7 @@ static const bt_problem_def lower = {
     .name = "lower", .configure_train_data = one_row, .configure_module = pair, .training_step = lower_step};
 static const bt_export parts = {.abi = BT_ABI, .problems = {&upper, &lower}};
 
-/* What a run of three steps says, into `said`, to be freed. */
+/* The messages of a run of three steps in `said`, to be freed. */
 static bt_engine *run(const char *settings, char **said)
 {
     char lines[500];
@@ -77,13 +77,13 @@ START_TEST(methods_that_fail)
     static const struct {
         double curvature, second;
         const char *settings, *warning;
-        int steps; /* of the method, over the three of the run */
+        int steps; /* of the method, in the three steps of the run */
     } cases[] = {
         {4, 1, "lower.type = neumann\nlower.neumann_alpha = 0.6\nlower.neumann_iterations = 4\n", "diverges", 3 * 4},
         {4, 4, "lower.type = neumann\nlower.neumann_alpha = 0.6\nlower.neumann_iterations = 4\n", "diverges", 3 * 4},
         {4, 4, "lower.type = neumann\nlower.neumann_alpha = 0.6\n", "neumann_alpha must be below", 3},
         {4, 1, "lower.type = neumann\nlower.neumann_alpha = 0.4\nlower.neumann_iterations = 9\n", NULL, 0},
-        {-1, 10, "lower.type = neumann\nlower.neumann_alpha = 0.1\n", NULL, 0}, /* not yet to be seen */
+        {-1, 10, "lower.type = neumann\nlower.neumann_alpha = 0.1\n", NULL, 0}, /* not visible yet */
         {-1, -2, "lower.type = neumann\nlower.neumann_alpha = 0.1\n", "diverges", 3},
         {-1, -2, "lower.type = cg\nlower.cg_iterations = 2\n", "negative curvature", 3 * 2},
         {-1, -2, "lower.type = cg\nlower.cg_iterations = 1\n", "negative curvature", 3},
@@ -92,9 +92,9 @@ START_TEST(methods_that_fail)
         {-1, -2, "lower.type = nystrom\nlower.nystrom_rank = 2\nlower.nystrom_rho = 4\n", "negative", 3 * 2},
         {-1, 2, "lower.type = nystrom\nlower.nystrom_rank = 2\nlower.nystrom_rho = 4\n", "negative", 3},
         {2, 3, "lower.type = nystrom\nlower.nystrom_rank = 2\n", NULL, 0},
-        {0, 3, "lower.type = nystrom\nlower.nystrom_rank = 2\n", NULL, 0}, /* a column of zeros is left out */
-        /* with all columns nothing is lost; with the first of them, which that seed
-         * takes, what is left of v / rho is a difference */
+        {0, 3, "lower.type = nystrom\nlower.nystrom_rank = 2\n", NULL, 0}, /* a column of zeros is skipped */
+        /* with all columns nothing is lost; with only the first one, which that seed takes, the rest of v / rho is a
+         * difference */
         {10, 0.1, "lower.type = nystrom\nlower.nystrom_rank = 2\nlower.nystrom_rho = 1e-14\n", NULL, 0},
         {10, 0.1, NYSTROM_FP32 "lower.nystrom_rank = 2\nlower.nystrom_rho = 1e-6\n", NULL, 0},
         {10, 0.1, NYSTROM_ONE "lower.nystrom_rho = 1e-14\n", "2e-13 times the largest", 3},
@@ -122,7 +122,7 @@ START_TEST(methods_that_fail)
 }
 END_TEST
 
-/* A question is not counted. */
+/* Requests are not counted. */
 START_TEST(questions_do_not_count)
 {
     double found[2];
@@ -138,7 +138,7 @@ START_TEST(questions_do_not_count)
 }
 END_TEST
 
-/* Of three steps, those from `bad_from` on have a loss that is not finite. */
+/* The first of the three steps with a non-finite loss. */
 static int bad_from;
 
 static double moving(bt_problem *self) { return bt_host_step(self) < bad_from ? 1 : NAN; }
@@ -153,7 +153,7 @@ static const bt_problem_def failing = {
     .name = "lower", .configure_train_data = one_row, .configure_module = pair, .training_step = failing_step};
 static const bt_export failing_parts = {.abi = BT_ABI, .problems = {&failing}};
 
-/* Some updates left out are a warning; most of them, a failure. */
+/* Some skipped updates are a warning; most of them, a failure. */
 START_TEST(updates_left_out)
 {
     static const struct {
@@ -178,7 +178,8 @@ START_TEST(updates_left_out)
 }
 END_TEST
 
-/* A level that the run was too short for is said, for nothing else tells it from one that has learned nothing. */
+/* There is a warning for a level that never steps because the run is too short: its result looks as if it had learned
+ * nothing. */
 START_TEST(levels_that_make_no_step)
 {
     static const struct {
@@ -198,7 +199,7 @@ START_TEST(levels_that_make_no_step)
 }
 END_TEST
 
-/* ---- a loss that is not a number beside a gradient that is one ---- */
+/* ---- a loss that is NaN with a valid gradient ---- */
 
 static double negative(bt_problem *self) { return (void)self, -1; }
 
@@ -239,7 +240,7 @@ static bt_tensor *quiet_step(bt_problem *self, const bt_batch *batch)
     return bt_sum(bt_square(bt_forward(self)));
 }
 
-/* Of a validation likewise, once. */
+/* The same for a validation, once. */
 START_TEST(validation_loss_not_finite)
 {
     bt_problem_def def = lost;
@@ -262,7 +263,7 @@ START_TEST(validation_loss_not_finite)
 }
 END_TEST
 
-/* ---- a hyperparameter that `schedule` takes out of its range ---- */
+/* ---- a hyperparameter that `schedule` sets outside its range ---- */
 
 static double base, slope_of_lr;
 
@@ -278,10 +279,10 @@ START_TEST(out_of_range)
 {
     static const struct {
         double base, slope;
-        const char *said; /* NULL: nothing */
+        const char *said; /* NULL: no message */
     } cases[] = {
         {0.25, 0.25, NULL},
-        {0, 0, NULL}, /* the ends belong to it */
+        {0, 0, NULL}, /* the ends are within the range */
         {0.25, -0.25,
          "lower: schedule has set lr outside its range, 0 to 1e+06, 1 time up to step 3, the first "
          "time to -0.25; the value is used unchanged"},
@@ -308,7 +309,7 @@ START_TEST(out_of_range)
         fclose(progress);
         const char *first = strstr(said, "outside its range");
         ck_assert_msg(!first == !cases[k].said && (!first || strstr(said, cases[k].said)), "%s", said);
-        const char *lr = strstr(said, "has set lr"); /* once, however often it is reported */
+        const char *lr = strstr(said, "has set lr"); /* once, however often it happens */
         ck_assert_msg(!lr || !strstr(lr + 1, "has set lr"), "%s", said);
         bt_engine_free(engine);
         free(said);

@@ -7,7 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Parameters a [2], b [1], c.d [2]; the loss is linear, so the gradient is (1, 2, 3, 4, 5), or what `gradient` says. */
+/* Parameters a [2], b [1], c.d [2]; the loss is linear, so the gradient is (1, 2, 3, 4, 5), or `gradient`. */
 enum { COUNT = 5 };
 
 static double gradient[COUNT];
@@ -43,7 +43,7 @@ static bt_tensor *linear_step(bt_problem *self, const bt_batch *batch)
     return bt_add(unused_b ? a : bt_add(a, b), d);
 }
 
-/* Another factor for every element, in order of declaration. */
+/* A different factor for every element, in order of declaration. */
 static bt_tensor *weigh(bt_problem *self, bt_tensor *vector)
 {
     static const double factors[] = {10, 20, 30, 40, 50};
@@ -110,7 +110,7 @@ static void expect(bt_engine *engine, const double *expected)
     bt_engine_free(engine);
 }
 
-/* p - rate g factor (1 where NULL), with a rate for each element. */
+/* p - rate g factor (1 if NULL), with a rate for each element. */
 static void expect_descent(bt_engine *engine, const double *rates, const double *factors)
 {
     double expected[COUNT];
@@ -169,14 +169,14 @@ START_TEST(parameters_are_limited)
         for (int i = 0; i < COUNT; i++)
             expected[i] = fmin(high[i], fmax(low[i], start[i] - 0.1 * (i + 1) * (d ? factors[i] : 1)));
         expect(engine_of(defs[d], ""), expected);
-        expected[0] = start[0], expected[1] = start[1]; /* a frozen one stays as it is, whatever the callback says */
+        expected[0] = start[0], expected[1] = start[1]; /* a frozen one stays as it is, whatever the callback does */
         expected[2] = fmin(high[2], fmax(low[2], start[2] - 0.1 * 3 * (d ? 30 : 1)));
         expect(engine_of(defs[d], "model.trainable = b, c.d\n"), expected);
     }
 }
 END_TEST
 
-/* An update that is left out changes nothing, whatever the callback would do. */
+/* A skipped update changes nothing, whatever the callback would do. */
 START_TEST(nothing_is_limited_without_an_update)
 {
     bt_engine *engine = engine_of(&limited, "");
@@ -184,7 +184,7 @@ START_TEST(nothing_is_limited_without_an_update)
     gradient[4] = NAN;
     levels_step(engine, 1);
     levels_params(engine, "model", found, COUNT);
-    ck_assert_mem_eq(found, start, sizeof found); /* 2 and 0.25 stay beyond its limits */
+    ck_assert_mem_eq(found, start, sizeof found); /* 2 and 0.25 stay outside its limits */
     bt_engine_free(engine);
 }
 END_TEST
@@ -250,7 +250,7 @@ START_TEST(unused_parameters)
         expected[i] = start[i] - (i == 2 ? 0 : 0.1 * (i + 1 + 0.5 * start[i]));
     expect(engine_of(&plain, "model.weight_decay = 0.5\n"), expected);
     expect(engine_of(&kept, "model.weight_decay = 0.5\n"), expected);
-    expected[2] = start[2] - 0.1 * 0.5 * start[2]; /* a gradient of zero is one */
+    expected[2] = start[2] - 0.1 * 0.5 * start[2]; /* a gradient of zero is still a gradient */
     expect(engine_of(&passed, "model.weight_decay = 0.5\n"), expected);
     unused_b = false;
     for (int i = 0; i < COUNT; i++)
@@ -259,7 +259,7 @@ START_TEST(unused_parameters)
 }
 END_TEST
 
-/* What is frozen takes no bytes of the optimiser; what is trained moves as Adam's first step does: by the rate. */
+/* Frozen parameters take no optimiser memory; trained ones move by the rate, as in Adam's first step. */
 static bt_engine *partly_frozen(void *user) { return engine_of(&plain, user); }
 
 START_TEST(frozen_parameters_have_no_slots)
@@ -286,7 +286,7 @@ START_TEST(frozen_parameters_have_no_slots)
         for (int k = first[i]; k < first[i + 1]; k++)
             expected[k] = start[k] - (cases[_i].trained[i] ? 0.1 * (k + 1) / (k + 1 + 1e-8) : 0);
     }
-    ck_assert_uint_eq(model->slots[0].flat->bytes, 64 * trained); /* each begins a line */
+    ck_assert_uint_eq(model->slots[0].flat->bytes, 64 * trained); /* each begins a new line */
     expect(engine, expected);
     strcat(settings, "engine.train_iters = 5\n");
     levels_expect_resumes(partly_frozen, settings, 5);

@@ -15,7 +15,7 @@ static struct {
     int validations, batches, examples, epochs;
     int64_t indices[32];
     int drawn;
-    const double *values; /* what validation_end logs as "score", one after another */
+    const double *values; /* the values that validation_end logs as "score", in sequence */
 } seen;
 
 static bt_dataset *table(double (*value)(int), int count)
@@ -48,11 +48,11 @@ static bt_module *scalar(bt_problem *self)
     return bt_nn_parameter(bt_init_constant(2));
 }
 
-/* w falls by a tenth at each step; the logged loss is that of the data. */
+/* w decreases by a tenth in each step; the logged loss is that of the data. */
 static bt_tensor *train_step(bt_problem *self, const bt_batch *batch)
 {
     bt_metric(self, "y", bt_field(batch, "y"));
-    bt_metric(self, "y", bt_field(batch, "y"), BT_METRIC_MEAN); /* twice in a step: the same mean */
+    bt_metric(self, "y", bt_field(batch, "y"), BT_METRIC_MEAN); /* logged twice in a step: the same mean */
     bt_metric(self, "number", 3);
     return bt_mul(0.5, bt_square(bt_forward(self)));
 }
@@ -106,7 +106,7 @@ static bt_engine *engine_of(const char *more)
 
 #define METRIC(name, expected) ck_assert_double_eq_tol(bt_engine_metric(engine, name), expected, 1e-12)
 
-/* Each batch in turn, of as many as there are. */
+/* Each batch in turn, up to their number. */
 static int told;
 static void tell(void *user, const char *level, int64_t done, int64_t batches)
 {
@@ -116,7 +116,7 @@ static void tell(void *user, const char *level, int64_t done, int64_t batches)
     told++;
 }
 
-/* 3, 3 and 1 rows count as seven rows, not as three means; with valid_batches = 2, as the first six, each time. */
+/* 3, 3 and 1 rows count as seven rows, not as three means; with valid_batches = 2, the first six rows each time. */
 START_TEST(means_by_count)
 {
     static const struct {
@@ -171,30 +171,30 @@ static size_t bytes_of(bt_engine *engine, const char *phase, const char *categor
     return bytes;
 }
 
-/* The batch of a validation lies in the arena: only that of training is kept, of 2 rows: y and index, 64 bytes each,
- * and its number. All rows in one batch are gathered once, and kept, too. Who asks for a batch between validations has
- * memory for it from then on. */
+/* A validation batch is in the arena: only the training batch is kept, of 2 rows: y and index, 64 bytes each, and its
+ * number. If all rows are in one batch, it is gathered once, and kept, too. A batch requested between validations has
+ * its own memory from then on. */
 START_TEST(batches_lie_in_the_arena)
 {
     bt_engine *engine = engine_of("engine.train_iters = 2\nengine.valid_step = 1\n");
     size_t kept = bytes_of(engine, NULL, "batch");
-    if (engine->context.instance->queue) { /* a loader fills memory that is near */
+    if (engine->context.instance->queue) { /* a loader fills host memory */
         ck_assert_uint_eq(bytes_of(engine, "validation", "batch"), 0);
         bt_engine_free(engine);
         return;
     }
     ck_assert_uint_eq(bytes_of(engine, "validation", "batch"), 128);
     levels_run(engine);
-    ck_assert_uint_eq(bytes_of(engine, NULL, "batch"), kept + 128); /* validation_end has asked for each */
+    ck_assert_uint_eq(bytes_of(engine, NULL, "batch"), kept + 128); /* validation_end has requested each batch */
     bt_engine_free(engine);
     engine = engine_of("engine.train_iters = 2\nengine.valid_step = 1\nmodel.valid_batch_size = all\n");
     ck_assert_uint_eq(bytes_of(engine, "validation", "batch"), 0);
-    ck_assert_uint_eq(bytes_of(engine, NULL, "batch"), kept + 128 - 8); /* there is no short batch to be numbered */
+    ck_assert_uint_eq(bytes_of(engine, NULL, "batch"), kept + 128 - 8); /* no short batch needs a number */
     bt_engine_free(engine);
 }
 END_TEST
 
-/* A validation is also made at the end, once; none with valid_step = 0. */
+/* There is also one validation at the end; none with valid_step = 0. */
 START_TEST(when)
 {
     static const int cases[][3] = {{6, 2, 3}, {7, 2, 4}, {6, 10, 1}, {6, 6, 1}, {6, 0, 0}, {3, 1, 3}};
@@ -258,7 +258,7 @@ START_TEST(stops_early)
          "engine.early_stopping_metric = score\n",
          6},
         {broken, "engine.early_stopping_tolerance = 3\nengine.early_stopping_metric = score\n", 8},
-        {falls, "engine.early_stopping_tolerance = 1\n", 2}, /* of the loss, which rises all the time */
+        {falls, "engine.early_stopping_tolerance = 1\n", 2}, /* for the loss, which keeps rising */
     };
     char settings[500];
     snprintf(settings, sizeof settings,

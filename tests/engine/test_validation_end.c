@@ -1,5 +1,5 @@
-/* What validation_end may ask: this validation's metrics, of every problem, and the hypergradient that a step would use
- * now, by closed forms, or why there is none.
+/* What validation_end may request: the metrics of this validation, from every problem, and the hypergradient that a
+ * step would use now, compared with closed forms, or the reason why there is none.
  *
  *   lower  C(w) = (w - l)^2 / 2, lr 0.1; upper  F(w) = w^2 / 2: after k steps since the upper problem's last one,
  *   dw/dl = 1 - 0.9^k, and dF/dl = w (1 - 0.9^k) by itd, w by darts */
@@ -16,7 +16,7 @@ enum { ITERS = 13 };
 
 static struct {
     bt_engine *engine;
-    double loss[2], size[2], host[2]; /* as validation_end of upper and of lower saw it */
+    double loss[2], size[2], host[2]; /* as seen by validation_end of upper and of lower */
     double w, l;
     int validations;
     double gradient;
@@ -57,7 +57,7 @@ static void look(bt_problem *self, int at)
     double value;
     char name[32];
     levels_params(seen.engine, at ? "lower" : "upper", at ? &seen.w : &seen.l, 1);
-    value = bt_engine_metric(seen.engine, at ? "upper.valid.loss" : "lower.valid.loss"); /* the other's */
+    value = bt_engine_metric(seen.engine, at ? "upper.valid.loss" : "lower.valid.loss"); /* of the other problem */
     seen.loss[!at] = value;
     snprintf(name, sizeof name, "%s.valid.size", self->name);
     seen.size[at] = bt_engine_metric(seen.engine, name);
@@ -107,7 +107,7 @@ static void open_engine(const bt_export *parts, int unroll, const char *more)
     ck_assert_msg(seen.engine != NULL, "%s", bt_error());
 }
 
-/* The same numbers as are reported behind it, and those of this step. */
+/* The same numbers as in the report that follows, and those of this step. */
 START_TEST(metrics_of_this_validation)
 {
     open_engine(_i ? &lower_first : &upper_first, 3, "upper.valid_batches = 3\nlower.valid_batches = 3\n");
@@ -128,7 +128,7 @@ START_TEST(metrics_of_this_validation)
 }
 END_TEST
 
-/* At every step of a run: in the middle of a loop by the steps so far; right after an upper step there are none. */
+/* At every step of a run: in the middle of a loop for the steps so far; right after an upper step there are none. */
 START_TEST(what_a_step_would_use)
 {
     static const char *const more[] = {"lower.type = itd\n", "lower.type = itd\nlower.itd_spacing = 2\n",
@@ -144,7 +144,7 @@ START_TEST(what_a_step_would_use)
         loop_start = isnan(start) ? loop_start : start;
         w -= RATE * (w - l);
         since++;
-        if (step % unroll == 0 && step > warmup) { /* only the last loop is kept before the first upper step */
+        if (step % unroll == 0 && step > warmup) { /* before the first upper step, only the last loop is kept */
             int reach = since < unroll ? since : unroll;
             l -= 0.3 * w * (which == 4 ? 1 : 1 - pow(1 - RATE, reach));
             since = 0;
@@ -169,7 +169,7 @@ START_TEST(what_a_step_would_use)
 }
 END_TEST
 
-/* ---- top > mid > low: that low has stepped is not enough for top ---- */
+/* ---- top > mid > low: top needs more than steps of low ---- */
 
 static bt_tensor *low_step(bt_problem *self, const bt_batch *batch)
 {

@@ -1,7 +1,7 @@
-/* Parameters, slots, D, gradients and x by name, against what the same steps give in plain C.
+/* Parameters, slots, D, gradients and x by name, against the same steps in plain C.
  *
- *   lower  C(w) = a |w|^2 / 2 - lambda w,  a = 2     upper  F = |w - 1|^2 / 2
- *   v = w - 1,  x = v / a,  dF/dlambda = x */
+ * lower  C(w) = a |w|^2 / 2 - lambda w,  a = 2     upper  F = |w - 1|^2 / 2
+ * v = w - 1,  x = v / a,  dF/dlambda = x */
 #include "levels.h"
 
 #include "engine/level/level.h"
@@ -60,7 +60,7 @@ static bt_engine *engine_of(const char *more)
     return levels_engine(&parts, NULL, lines);
 }
 
-/* One step of sgd with momentum. */
+/* One step of SGD with momentum. */
 static void plain_step(double *w, double *m)
 {
     for (int i = 0; i < SIZE; i++) {
@@ -113,7 +113,7 @@ START_TEST(what_is_written_is_stepped_from)
 }
 END_TEST
 
-/* D of sgd is lr. */
+/* For sgd, D is lr. */
 START_TEST(the_slope_of_the_update)
 {
     bt_engine *engine = engine_of("lower.type = sama\nlower.momentum = 0\n");
@@ -134,7 +134,7 @@ START_TEST(the_slope_of_the_update)
 }
 END_TEST
 
-/* type; x = scale * (w - 1), and how much of it reaches lambda */
+/* type; x = scale * (w - 1), and the fraction of it that reaches lambda */
 static const struct {
     const char *type;
     double scale;
@@ -167,10 +167,10 @@ START_TEST(x_and_what_it_is_made_from)
 }
 END_TEST
 
-/* penalty looks at the upper loss elsewhere, and asks for no adjoint. */
+/* penalty uses the upper loss elsewhere, and needs no adjoint. */
 START_TEST(an_adjoint_that_nothing_reads)
 {
-    setenv("BETTY_PLAN", "off", 1); /* what is no longer alive has no bytes at all */
+    setenv("BETTY_PLAN", "off", 1); /* dead values have no memory at all */
     bt_engine *engine =
         engine_of(_i ? "lower.type = penalty\nupper.gradient_accumulation = 2\n" : "lower.type = penalty\n");
     double w[SIZE], adjoint[SIZE];

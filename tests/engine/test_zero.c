@@ -1,12 +1,11 @@
-/* tests/engine/test_zero.c: what ranks divide among them, to the byte and the element: kept, in the arena, sent. With
+/* tests/engine/test_zero.c: the exact sizes of what ranks divide: bytes kept and in the arena, elements sent. With
  * parameters of B bytes, padded, an optimiser that keeps K numbers for each, and N ranks (Rajbhandari et al. 2020):
  *
  *                 kept                 gradients    sent in a step
  *   distributed   B (1 + K)            B            the gradient, n
  *   zero1         B + K B/N            B            B summed, B gathered
  *   zero2         B + K B/N            B/N          n summed, B gathered
- *   zero3         (1 + K) B/N          B/N          n summed, n gathered for forward values and once more for
- * derivatives
+ *   zero3         (1 + K) B/N          B/N          n summed, n gathered twice: for forward values and derivatives
  *
  * where B/N is the largest part, of whole lines of 64 bytes. */
 #include "levels.h"
@@ -21,7 +20,7 @@ enum { IN = 24, HIDDEN = 100, OUT = 7, EXAMPLES = 120, SLOTS = 2 };
 enum { FIRST = IN * HIDDEN, SECOND = HIDDEN * OUT, ELEMENTS = FIRST + HIDDEN + SECOND + OUT };
 enum { NUMBER = 4, LINE = 64 / NUMBER };
 
-/* Each parameter ends a line. */
+/* Each parameter is padded to a full line. */
 #define PADDED(n) (((n) + LINE - 1) / LINE * LINE)
 enum { BLOCK = PADDED(FIRST) + PADDED(HIDDEN) + PADDED(SECOND) + PADDED(OUT) };
 
@@ -69,7 +68,7 @@ static bt_engine *engine_of(int ranks, const char *strategy, const char *more)
     return engine;
 }
 
-/* Elements of the largest of N parts. */
+/* The elements of the largest of N parts. */
 static size_t part(int ranks) { return (size_t)((BLOCK / LINE + ranks - 1) / ranks * LINE); }
 
 static const bt_phase *steps_of(const bt_engine *engine)
@@ -115,7 +114,7 @@ START_TEST(bytes)
     ck_assert_uint_lt(counters, 64);
     ck_assert_uint_eq(kept[BT_PARAMETERS], stage == 3 ? own : block);
     ck_assert_uint_eq(kept[BT_OPTIMIZER], SLOTS * (stage ? own : block) + counters);
-    /* Where each rank has all gradients, they are one run of memory with the products that they are. */
+    /* If each rank has all gradients, they share one block of memory with the products that compute them. */
     const size_t gradients = planned(steps_of(engine), BT_GRADIENTS);
     if (stage >= 2)
         ck_assert_uint_eq(gradients, own);
@@ -123,7 +122,7 @@ START_TEST(bytes)
         ck_assert_uint_le(gradients, block);
     int64_t reduced, gathered, again, other;
     sent(steps_of(engine), &reduced, &gathered);
-    const int64_t norm = stage ? 1 : 0; /* of the gradient: whether it is finite */
+    const int64_t norm = stage ? 1 : 0; /* whether the gradient is finite */
     ck_assert_int_eq(reduced, (stage == 1 ? BLOCK : ELEMENTS) + norm + 1);
     ck_assert_int_eq(gathered, stage == 0 ? 0 : stage == 3 ? ELEMENTS : BLOCK);
     bt_engine_free(base);
@@ -153,7 +152,7 @@ static double *trained(int ranks, const char *strategy, const char *more)
     return values;
 }
 
-/* The bits of ranks that have all of everything; what is measured is what was planned. */
+/* The same bits as on ranks that each have everything; measured bytes equal planned ones. */
 static void expect_bits(int ranks, const char *more)
 {
     double *due = trained(ranks, "distributed", more);
@@ -174,7 +173,7 @@ START_TEST(bits)
 }
 END_TEST
 
-/* With other numbers, and with optimisers that keep other things. */
+/* With other precisions, and with optimisers that keep other state. */
 START_TEST(bits_of_any_kind)
 {
     static const char *const kinds[] = {"wide.precision = bf16\n",
@@ -213,7 +212,7 @@ static const bt_problem_def below = {
     .name = "wide", .configure_train_data = rows, .configure_module = net, .training_step = decayed};
 static const bt_export two = {.abi = BT_ABI, .problems = {&above, &below}};
 
-/* Each is as long as the parameters without what lies between them, or, from zero2 on, as a part of that. */
+/* Each is as long as the parameters without padding, or, from zero2 on, a part of that. */
 START_TEST(vectors)
 {
     static const int counts[] = {2, 3, 8};
@@ -287,8 +286,7 @@ static uint64_t towered(int ranks, const char *strategy, size_t *arena, int64_t 
     return bt_hash(0, values, sizeof values);
 }
 
-/* For steps that run again parameters are gathered again, where all ranks would do that at the same places; to the bit.
- */
+/* For rerun steps parameters are gathered again, if all ranks would do so at the same places; bit for bit. */
 START_TEST(gathered_for_what_runs_again)
 {
     static const int counts[] = {2, 3, 4, 7, 8, 11};
@@ -297,14 +295,14 @@ START_TEST(gathered_for_what_runs_again)
     const uint64_t due = towered(counts[_i], "distributed", &whole, &none);
     ck_assert_int_eq(none, 0);
     ck_assert_uint_eq(towered(counts[_i], "zero3", &arena, &again), due);
-    if (counts[_i] <= 4) /* with more, few rows are little beside parameters */
+    if (counts[_i] <= 4) /* with more ranks, rows take little memory compared with parameters */
         ck_assert_int_gt(again, 0);
-    if (again && counts[_i] > 2) /* of two ranks, gathered parameters take what is not kept */
+    if (again && counts[_i] > 2) /* with two ranks, gathered parameters take more than recomputation saves */
         ck_assert_uint_lt(arena, whole);
 }
 END_TEST
 
-/* What it is told elsewhere. */
+/* Names used by other programs. */
 START_TEST(names)
 {
     size_t kept[BT_CATEGORIES], other[BT_CATEGORIES];

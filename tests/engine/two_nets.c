@@ -22,7 +22,7 @@ bt_dataset *two_nets_rows(bt_problem *self)
     return data;
 }
 
-/* Of layers that compute in 16 bits, that follow, and that keep f32. */
+/* Layers that compute in 16 bits, layers that follow their input, and layers that stay in f32. */
 bt_module *two_nets_classifier(bt_problem *self)
 {
     (void)self;

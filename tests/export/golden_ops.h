@@ -1,5 +1,4 @@
-/* Hashes of the graphs of models, each of which onnxruntime has computed to 1e-5 of what the op does:
- * written by tests/readers/onnx.py. */
+/* Hashes of the graphs of models for which onnxruntime agreed with the op to 1e-5: written by tests/readers/onnx.py. */
 /* clang-format off */
 {"neg.0.0", UINT64_C(0xfa9068575f130c67)},
 {"neg.1.0", UINT64_C(0x215f2371d7097d48)},

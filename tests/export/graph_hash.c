@@ -21,7 +21,7 @@ const char *graph_of(const char *path, char **file, size_t *size)
     size_t bytes, at = 0;
     if (bt_file_read(path, file, &bytes) != BT_OK)
         abort();
-    while (at < bytes) { /* fields of a ModelProto: numbers, and what says how long it is */
+    while (at < bytes) { /* fields of a ModelProto: varints and length-delimited fields */
         const uint64_t key = varint(*file, bytes, &at), value = varint(*file, bytes, &at);
         if (key == (7 << 3 | 2) && value <= bytes - at) {
             *size = value;

@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-typedef struct op_call { /* what the module computes */
+typedef struct op_call { /* the user data of the module */
     const bt_op *op;
     int output;
     bt_array *out;

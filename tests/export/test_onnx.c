@@ -1,5 +1,5 @@
-/* tests/export/test_onnx.c: models of ONNX: byte by byte beside those that the Python package onnx makes; every op that
- * has a rule beside what onnxruntime has agreed with; what is refused, and in which words. */
+/* tests/export/test_onnx.c: ONNX models: compared byte by byte with those of the Python package onnx; every op that has
+ * a rule, compared with a model that onnxruntime agreed with; errors and their messages. */
 #include "golden_onnx.h"
 #include "graph_hash.h"
 #include "op_models.h"
@@ -36,12 +36,12 @@ static void teardown(void)
 {
     unlink("x.onnx");
     ck_assert_int_eq(chdir(before), 0);
-    ck_assert_int_eq(rmdir(folder), 0); /* nothing else was left */
+    ck_assert_int_eq(rmdir(folder), 0); /* there are no other files */
 }
 
 static const bt_array rows = {.dtype = BT_F32, .rank = 2, .dims = {0, 2}};
 
-/* The module is freed. */
+/* Frees the module. */
 static bt_status export_one(bt_module *module, bt_array shape)
 {
     bt_status status = bt_module_init(module, BT_CPU, BT_F32, 1);
@@ -83,7 +83,7 @@ END_TEST
 
 static bt_tensor *flat(bt_tensor *x) { return bt_reshape(x, bt_dim(x, 0), -1); }
 
-/* Lists of numbers, texts and real numbers as attributes; a size that grows, in a reshape. */
+/* Attributes that are lists of integers, strings and floats; a variable size in a reshape. */
 START_TEST(images)
 {
     const float w[] = {1, -1, 2, -2, 3, -3, 4, -4}, b[] = {0.5F, 1}, scale[] = {2, 3}, shift[] = {-1, 1};
@@ -101,7 +101,7 @@ START_TEST(images)
 }
 END_TEST
 
-/* What its scale is computed of is read by the op itself, and not computed. */
+/* The op reads the statistics behind its scale itself; they are not computed by nodes. */
 START_TEST(a_batch_norm)
 {
     const float scale[] = {2, 3}, shift[] = {-1, 1}, mean[] = {0.5F, 0.25F}, variance[] = {4, 9};
@@ -123,7 +123,8 @@ static void expect_known(void *user, op_model *model)
 {
     int *at = user;
     bt_status status = bt_module_export(model->module, "x.onnx", model->inputs, model->count);
-    if (status == BT_ERROR_UNSUPPORTED) { /* an output that has no equal; tests/readers/onnx.py leaves it out, too */
+    if (status == BT_ERROR_UNSUPPORTED) { /* an output without an ONNX equivalent; tests/readers/onnx.py skips it,
+                                           * too */
         bt_error_clear();
         return;
     }
@@ -144,7 +145,7 @@ START_TEST(every_op)
 }
 END_TEST
 
-/* A new op has a rule, or a body, or stands here. */
+/* A new op needs a rule, a body, or an entry here. */
 START_TEST(ops_without_a_rule)
 {
     static const bt_op *const refused[] = {
@@ -165,7 +166,7 @@ START_TEST(ops_without_a_rule)
 }
 END_TEST
 
-/* ---- what is refused ---- */
+/* ---- errors ---- */
 
 static bt_tensor *noise(bt_tensor *x) { return bt_add(x, bt_normal_like(x)); }
 static bt_tensor *solved(bt_tensor *x) { return bt_linear_solve(bt_matmul(bt_permute(x, 1, 0), x), bt_max(x, 0)); }

@@ -1,5 +1,5 @@
-/* tests/export/test_torch.c: parameters for PyTorch: names, dtypes and shapes are those of its own modules, values lie
- * where it has them, and bt_module_load takes the file back. */
+/* tests/export/test_torch.c: parameters for PyTorch: names, dtypes and shapes match its own modules, values are in its
+ * layout, and bt_module_load reads the file back. */
 #include "base/base.h"
 #include "io/file.h"
 #include "io/safetensors.h"
@@ -54,7 +54,7 @@ static void done(bt_module *net)
     bt_module_free(net);
 }
 
-/* The modules of golden_torch.py. */
+/* The modules in golden_torch.py. */
 static bt_module *all_kinds(void)
 {
     bt_conv2d_options conv = bt_conv2d_defaults();

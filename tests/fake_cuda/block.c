@@ -1,5 +1,6 @@
-/* tests/fake_cuda/block.c: the threads of a block. They run one after the other on one stack until one meets a barrier:
- * that one keeps its stack, and the rest go on with another. When all wait, they go on in a new random order. */
+/* tests/fake_cuda/block.c: the threads of a block. They run one after the other on one stack until one reaches a
+ * barrier: that thread keeps the stack, and the rest continue on another. When all threads wait, they resume in a new
+ * random order. */
 #include "block.h"
 
 #include <setjmp.h>
@@ -29,7 +30,7 @@ typedef struct block {
     fake_kernel *kernel;
     fake_caller *call;
     const void *args;
-    unsigned order[MOST], threads, next; /* next: the first that has not begun */
+    unsigned order[MOST], threads, next; /* next: the first thread that has not started */
 } block;
 
 fake_thread_place fake_thread;
@@ -55,7 +56,7 @@ static void shuffle(unsigned *list, unsigned count)
     }
 }
 
-/* ---- going from one stack to another ---- */
+/* ---- switching stacks ---- */
 
 #if defined __SANITIZE_ADDRESS__
 static ucontext_t outside, contexts[MOST];
@@ -118,7 +119,7 @@ static void run_thread(unsigned thread)
     current.call(current.kernel, current.args);
 }
 
-/* On a stack of its own: one thread after the other, as long as none waits. */
+/* Runs on its own stack: one thread after the other, until one waits. */
 static void carry(void)
 {
     arrived();
@@ -126,7 +127,7 @@ static void carry(void)
     stack *const own = running;
     while (current.next < current.threads) {
         run_thread(current.order[current.next++]);
-        running = own; /* it may have waited, and is back; then all have begun */
+        running = own; /* the thread may have waited and come back; by then all have started */
     }
     finish(own);
 }
@@ -155,7 +156,7 @@ static void go(stack *s)
     running = s;
     s->file = NULL;
     enter(s);
-    if (!s->file) /* it has ended */
+    if (!s->file) /* it has finished */
         stacks[stack_count++] = s;
 }
 
@@ -170,7 +171,7 @@ void fake_barrier(const char *file, int line)
     fake_thread.index.x = me->thread;
 }
 
-/* All have met the same barrier. */
+/* Checks that all threads are at the same barrier, and resumes them. */
 static void release(void)
 {
     stack *list[MOST];
@@ -224,7 +225,7 @@ void fake_run_kernel(fake_kernel *kernel, fake_caller *call, const void *args, u
     current.threads = threads;
     fake_thread.block_size.x = threads;
     fake_thread.grid_size.x = blocks;
-    const unsigned first = draw(blocks); /* blocks come in any order, too */
+    const unsigned first = draw(blocks); /* blocks run in any order, too */
     for (unsigned b = 0; b < blocks; b++) {
         fake_thread.block.x = (first + b) % blocks;
         run_block();

@@ -1,6 +1,5 @@
-/* tests/fake_cuda/cublasLt.h: what the library uses of cuBLASLt, for builds on machines without the toolkit. Names,
- * numbers and types are NVIDIA's (cuBLAS 13.1); tests/house/cuda.sh compares them with the toolkit's where that is
- * installed. */
+/* tests/fake_cuda/cublasLt.h: the part of cuBLASLt that the library uses, for builds on machines without the toolkit.
+ * Names, numbers and types are NVIDIA's (cuBLAS 13.1); tests/house/cuda.sh compares them with an installed toolkit. */
 #ifndef FAKE_CUBLASLT_H
 #define FAKE_CUBLASLT_H
 

@@ -1,9 +1,9 @@
-/* tests/fake_cuda/cublaslt.c: cuBLASLt for the device that is made of the processor. Descriptors are kept as they are
- * set; the heuristic offers algorithms as the library's does, the fastest first, among which are some that nobody
- * should take who has not allowed them: of few bits, or whose sums change from run to run. What the library would
- * refuse, or read wrongly, is refused with a line that says why.
+/* tests/fake_cuda/cublaslt.c: cuBLASLt for the simulated device. Descriptors keep what is set. The heuristic offers
+ * algorithms as the library's does, fastest first; some must not be used unless explicitly allowed: those with reduced
+ * precision, or with sums that change from run to run. Calls that the library would refuse or misread are refused with
+ * a message.
  *
- * FAKE_CUBLASLT=absent: it cannot be used. */
+ * FAKE_CUBLASLT=absent: cuBLASLt is unusable. */
 #include "cublasLt.h"
 #include "cut.h"
 #include "fake.h"
@@ -28,7 +28,7 @@ typedef struct layout {
 typedef struct desc {
     cublasComputeType_t compute;
     cudaDataType_t scale;
-    int32_t device, turned[2]; /* factors lie on the device */
+    int32_t device, turned[2]; /* alpha and beta are in device memory */
     uint32_t finish;
     const void *bias;
 } desc;
@@ -45,10 +45,10 @@ typedef struct problem {
     layout of[OPERANDS];
 } problem;
 
-typedef struct algo { /* within cublasLtMatmulAlgo_t */
+typedef struct algo { /* stored in cublasLtMatmulAlgo_t */
     uint64_t flags, workspace, problem;
     uint32_t scheme, pieces, aligned;
-    bool coarse; /* in fewer bits than the types have */
+    bool coarse; /* with fewer bits than the types have */
 } algo;
 
 _Static_assert(sizeof(layout) <= sizeof(cublasLtMatrixLayoutOpaque_t), "the library has as much room");
@@ -176,9 +176,9 @@ cublasStatus_t cublasLtMatmulPreferenceSetAttribute(cublasLtMatmulPreference_t p
     }
 }
 
-/* ---- what is refused ---- */
+/* ---- checks ---- */
 
-typedef struct refusal { /* NULL: nothing is */
+typedef struct refusal { /* NULL: the call is valid */
     const char *why;
     cublasStatus_t status;
 } refusal;
@@ -245,7 +245,7 @@ static problem problem_of(cublasLtMatmulDesc_t d, cublasLtMatrixLayout_t a, cubl
     return (problem){*desc_of(d), {*layout_of(a), *layout_of(b), *layout_of(c), *layout_of(result)}};
 }
 
-/* By which an algorithm is known again: all but where the bias lies. */
+/* A hash that identifies the problem of an algorithm: everything but the address of the bias. */
 static uint64_t number_of(const problem *p)
 {
     uint64_t number = 0xCBF29CE484222325U;
@@ -265,7 +265,7 @@ static uint64_t number_of(const problem *p)
 
 /* ---- algorithms ---- */
 
-/* Of the multiples of which number of bytes all columns and matrices begin, if the first ones do. */
+/* The alignment in bytes that all columns and matrices have, if the first ones have the requested one. */
 static uint32_t aligned_by(const problem *p, const preference *wanted)
 {
     uint64_t all = 16;
@@ -369,9 +369,9 @@ typedef struct task {
     algo algo;
     const char *at[OPERANDS];
     char *result, *workspace;
-    const void *alpha, *beta; /* on the device; NULL: */
-    double factors[2];        /* these */
-    uint64_t turn;            /* how many have been before it */
+    const void *alpha, *beta; /* in device memory; NULL: use `factors` */
+    double factors[2];
+    uint64_t turn; /* the number of tasks before it */
 } task;
 
 static double number_at(cudaDataType_t type, const char *data, int64_t at)
@@ -405,11 +405,11 @@ static void put(cudaDataType_t type, char *data, int64_t at, double x)
     }
 }
 
-/* The lines that are multiplied, one after the other, k numbers each: rows of op(A), columns of op(B). */
+/* The vectors to multiply, one after the other, k numbers each: rows of op(A), columns of op(B). */
 static double *lines_of(const task *t, int which, int64_t number)
 {
     const layout *l = &t->p.of[which];
-    const bool along = (which == A) == (t->p.desc.turned[which] == CUBLAS_OP_T); /* a line is a column */
+    const bool along = (which == A) == (t->p.desc.turned[which] == CUBLAS_OP_T); /* a vector is a column in memory */
     const int64_t lines = (int64_t)(along ? l->columns : l->rows), k = (int64_t)(along ? l->rows : l->columns);
     const int bits = !t->algo.coarse ? 0 : l->type == CUDA_R_64F ? 24 : l->type == CUDA_R_32F ? FAKE_TF32 : 0;
     double *to = malloc(sizeof *to * (size_t)(lines * k));
@@ -424,7 +424,7 @@ static double *lines_of(const task *t, int which, int64_t number)
     return to;
 }
 
-/* In f32, or f64; in 11 bits where that is what the algorithm does to numbers of 16. */
+/* In f32 or f64; rounded to 11 bits for 16-bit types if the algorithm is coarse. */
 static double sum_of(const task *t, const double *x, const double *y, int64_t count)
 {
     const bool rounds = t->algo.coarse && size_of(t->p.of[A].type) == 2;
@@ -439,7 +439,7 @@ static double sum_of(const task *t, const double *x, const double *y, int64_t co
     return t->p.desc.scale == CUDA_R_64F ? wide : (double)narrow;
 }
 
-/* Of element e: through the workspace where k is cut. In the order of the pieces, if the scheme has one. */
+/* The sum of element e. If k is split, the pieces go through the workspace, in order if the scheme is deterministic. */
 static double total_of(const task *t, int64_t e, const double *x, const double *y)
 {
     const int64_t k = (int64_t)inner(&t->p), pieces = t->algo.pieces;

@@ -1,6 +1,6 @@
-/* tests/fake_cuda/cuda_runtime_api.h: what the library uses of the CUDA runtime, for builds on machines without the
- * toolkit. Names, numbers and types are NVIDIA's (CUDA Runtime API, 13.0); tests/house/cuda.sh compares them with the
- * toolkit's where that is installed. */
+/* tests/fake_cuda/cuda_runtime_api.h: the part of the CUDA runtime that the library uses, for builds on machines
+ * without the toolkit. Names, numbers and types are NVIDIA's (CUDA Runtime API, 13.0); tests/house/cuda.sh compares
+ * them with an installed toolkit. */
 #ifndef FAKE_CUDA_RUNTIME_API_H
 #define FAKE_CUDA_RUNTIME_API_H
 

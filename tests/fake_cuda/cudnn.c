@@ -1,5 +1,6 @@
-/* tests/fake_cuda/cudnn.c: descriptors of cuDNN's graph interface as bags of attributes, checked as strictly as the
- * real ones: types and numbers of values, what must be there, what must be finished before, sizes that fit. */
+/* tests/fake_cuda/cudnn.c: descriptors of cuDNN's graph interface as lists of attributes, checked as strictly as the
+ * real ones: types and counts of values, required attributes, descriptors that must be finalised first, matching
+ * sizes. */
 #include "cudnn_inside.h"
 
 #include <stdio.h>
@@ -27,12 +28,12 @@ typedef struct descriptor {
     bool finished;
     attribute attributes[MOST_ATTRIBUTES];
     int count;
-    fake_tensor tensor;        /* of one that is finished */
-    fake_conv conv;            /* an operation, a graph, heuristics, an engine, its configuration, a plan */
-    const fake_engine *engine; /* an engine, its configuration, a plan */
-    const fake_engine *list;   /* heuristics */
+    fake_tensor tensor;        /* for a finalised tensor */
+    fake_conv conv;            /* for an operation, graph, heuristics, engine, engine configuration or plan */
+    const fake_engine *engine; /* for an engine, engine configuration or plan */
+    const fake_engine *list;   /* for heuristics */
     int engines;
-    bool elsewhere; /* a plan for a card that is not there */
+    bool elsewhere; /* a plan for a GPU that is not present */
 } descriptor;
 
 static _Thread_local char why_text[256];
@@ -43,7 +44,7 @@ cudnnStatus_t fake_refuse(cudnnStatus_t status, const char *why)
     return status;
 }
 
-/* ---- what there is ---- */
+/* ---- known attributes ---- */
 
 #define TYPE(name) CUDNN_BACKEND_##name##_DESCRIPTOR
 #define CONV(name) CUDNN_ATTR_CONVOLUTION_##name
@@ -108,7 +109,7 @@ static const struct rule {
 };
 enum { RULES = sizeof rules / sizeof *rules };
 
-/* ---- setting ---- */
+/* ---- setting attributes ---- */
 
 static const struct rule *rule_for(const descriptor *d, cudnnBackendAttributeName_t name)
 {
@@ -186,7 +187,7 @@ cudnnStatus_t cudnnBackendSetAttribute(cudnnBackendDescriptor_t descriptor_, cud
     return CUDNN_STATUS_SUCCESS;
 }
 
-/* ---- finishing ---- */
+/* ---- finalising ---- */
 
 static const descriptor *referred(const descriptor *d, cudnnBackendAttributeName_t name)
 {
@@ -377,7 +378,7 @@ cudnnStatus_t cudnnBackendFinalize(cudnnBackendDescriptor_t descriptor_)
     return status;
 }
 
-/* ---- asking ---- */
+/* ---- getting attributes ---- */
 
 static cudnnStatus_t give(int64_t *count, int64_t room, void *to, const void *from, size_t bytes)
 {
@@ -387,7 +388,7 @@ static cudnnStatus_t give(int64_t *count, int64_t room, void *to, const void *fr
     return CUDNN_STATUS_SUCCESS;
 }
 
-/* The caller's own descriptors become those of engines. */
+/* Fills a descriptor of the caller's with an engine or its configuration. */
 static cudnnStatus_t become(descriptor *to, cudnnBackendDescriptorType_t type, const fake_conv *conv,
                             const fake_engine *engine)
 {
@@ -454,7 +455,7 @@ cudnnStatus_t cudnnBackendGetAttribute(cudnnBackendDescriptor_t const descriptor
     return fake_refuse(CUDNN_STATUS_BAD_PARAM, "the descriptor has no such attribute, or of another type");
 }
 
-/* ---- running ---- */
+/* ---- execution ---- */
 
 static void *data_of(const descriptor *pack, const fake_tensor *tensor)
 {
@@ -489,7 +490,7 @@ cudnnStatus_t cudnnBackendExecute(cudnnHandle_t handle, cudnnBackendDescriptor_t
 
 size_t cudnnGetVersion(void)
 {
-    const char *told = getenv("FAKE_CUDNN"); /* absent: one that is too old */
+    const char *told = getenv("FAKE_CUDNN"); /* absent: the version is too old */
     return told && strcmp(told, "absent") == 0 ? 90700 : 91900;
 }
 

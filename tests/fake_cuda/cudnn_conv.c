@@ -1,5 +1,5 @@
-/* tests/fake_cuda/cudnn_conv.c: the engines, and convolutions by plain loops. Engines that a plan should not have
- * compute something else. Tensor cores round what they multiply of f32 to 11 bits. */
+/* tests/fake_cuda/cudnn_conv.c: the engines, and convolutions by plain loops. Engines that a plan must not use give
+ * wrong results. Tensor cores round f32 factors to 11 bits. */
 #include "cudnn_inside.h"
 #include "cut.h"
 
@@ -22,10 +22,10 @@ static const fake_engine engines[] = {
     {4, NOTE(NONDETERMINISTIC), true},
     {35, NOTE(TENSOR_CORE) | NOTE(DOWN_CONVERT_INPUTS), true},
     {36, NOTE(REDUCED_PRECISION_REDUCTION), true},
-    {99, 0, true}, /* more workspace than there may be */
+    {99, 0, true}, /* needs more workspace than allowed */
     {70, 0, true},
     {28, 0, true},
-    {0, NOTE(STRICT_NAN_PROP), true}, /* the last resort */
+    {0, NOTE(STRICT_NAN_PROP), true}, /* the last resort: the fallback */
 };
 
 static int64_t elements(const fake_tensor *t) { return t->dims[0] * t->dims[1] * t->dims[2] * t->dims[3]; }
@@ -35,7 +35,7 @@ static int64_t size_of(cudnnDataType_t type)
     return type == CUDNN_DATA_DOUBLE ? 8 : type == CUDNN_DATA_FLOAT ? 4 : 2;
 }
 
-/* None where the padding is as wide as the window; only the last one for gradients of weights in groups. */
+/* No engine if the padding is as wide as the window; only the fallback for weight gradients of grouped convolutions. */
 int fake_engines(const fake_conv *conv, bool fallback, const fake_engine **list)
 {
     const int count = sizeof engines / sizeof *engines;
@@ -101,14 +101,14 @@ typedef struct task {
     int64_t workspace_size;
 } task;
 
-/* What is multiplied. */
+/* A factor, rounded if the engine does. */
 static double factor_at(const task *t, const fake_tensor *of, const char *data, int64_t at)
 {
     const double x = number_at(of, data, at);
     return t->notes & NOTE(TENSOR_CORE) && of->type == CUDNN_DATA_FLOAT ? fake_cut(x, FAKE_TF32) : x;
 }
 
-/* The input's row (or column) that output place `o` sees through the window's place `k`; -1: none. */
+/* The input row (or column) that window position `k` covers for output position `o`; -1: it is in the padding. */
 static int64_t seen(const fake_conv *c, int axis, int64_t o, int64_t k)
 {
     const int64_t at = o * c->stride[axis] - c->before[axis] + k * c->dilation[axis];
@@ -117,7 +117,7 @@ static int64_t seen(const fake_conv *c, int axis, int64_t o, int64_t k)
 
 typedef void visitor(const task *t, double *sums, int64_t x, int64_t w, int64_t y);
 
-/* Each product of the convolution: offsets of its three elements. */
+/* Visits each product of the convolution, with the offsets of its three elements. */
 static void visit(const task *t, double *sums, visitor *each)
 {
     const fake_conv *c = &t->conv;

@@ -1,6 +1,6 @@
-/* tests/fake_cuda/cudnn_graph.h: what the library uses of cuDNN's graph interface, for builds on machines without it.
- * Names, numbers and types are NVIDIA's (cuDNN 9.19); tests/house/cuda.sh compares them with cuDNN's where that is
- * installed. */
+/* tests/fake_cuda/cudnn_graph.h: the part of cuDNN's graph interface that the library uses, for builds on machines
+ * without cuDNN. Names, numbers and types are NVIDIA's (cuDNN 9.19); tests/house/cuda.sh compares them with an
+ * installed cuDNN. */
 #ifndef FAKE_CUDNN_GRAPH_H
 #define FAKE_CUDNN_GRAPH_H
 

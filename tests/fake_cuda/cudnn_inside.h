@@ -1,4 +1,4 @@
-/* tests/fake_cuda/cudnn_inside.h: a cuDNN made of loops: descriptors as bags of attributes, and what is computed. */
+/* tests/fake_cuda/cudnn_inside.h: the simulated cuDNN: convolutions and engines. */
 #ifndef FAKE_CUDNN_INSIDE_H
 #define FAKE_CUDNN_INSIDE_H
 
@@ -18,7 +18,7 @@ typedef struct fake_tensor {
 
 enum { FAKE_FORWARD, FAKE_DATA, FAKE_FILTER };
 
-typedef struct fake_conv { /* channels second, as cuDNN counts them */
+typedef struct fake_conv { /* in NCHW order, as in cuDNN */
     int kind;
     fake_tensor x, w, y;
     int64_t stride[2], dilation[2], before[2], after[2];
@@ -28,13 +28,14 @@ typedef struct fake_conv { /* channels second, as cuDNN counts them */
 typedef struct fake_engine {
     int64_t number;
     unsigned notes;
-    bool finishes; /* a plan with it can be finished */
+    bool finishes; /* whether a plan with it can be finalised */
 } fake_engine;
 
-int fake_engines(const fake_conv *conv, bool fallback, const fake_engine **list); /* how many, the best first */
+int fake_engines(const fake_conv *conv, bool fallback, const fake_engine **list); /* the number of engines, best
+                                                                                   * first */
 int64_t fake_workspace(const fake_conv *conv, const fake_engine *engine);
 
-/* Puts it onto the stream. */
+/* Appends the convolution to the stream. */
 cudnnStatus_t fake_convolve(const fake_conv *conv, const fake_engine *engine, void *x, void *w, void *y,
                             void *workspace, cudaStream_t stream);
 

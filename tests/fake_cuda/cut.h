@@ -1,12 +1,12 @@
-/* tests/fake_cuda/cut.h: numbers in fewer bits, as tensor cores have them. */
+/* tests/fake_cuda/cut.h: rounding to fewer bits, as tensor cores do. */
 #ifndef FAKE_CUT_H
 #define FAKE_CUT_H
 
 #include <math.h>
 
-enum { FAKE_TF32 = 11 }; /* bits: a leading 1, and 10 behind it */
+enum { FAKE_TF32 = 11 }; /* bits: a leading 1 and 10 more */
 
-/* To the nearest of so many bits, of two as near to the even one. */
+/* Rounds to `bits` bits, ties to even. */
 static inline double fake_cut(double x, int bits)
 {
     int exponent;

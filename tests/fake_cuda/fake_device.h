@@ -1,4 +1,4 @@
-/* tests/fake_cuda/fake_device.h: the words of CUDA C++ for a host's compiler: backend/cuda/device.h. */
+/* tests/fake_cuda/fake_device.h: the CUDA C++ keywords and built-ins for a host compiler: backend/cuda/device.h. */
 #ifndef FAKE_DEVICE_H
 #define FAKE_DEVICE_H
 

@@ -1,5 +1,5 @@
-/* tests/fake_cuda/memory.c: each piece of device memory ends with a page, behind which none is mapped; it begins with a
- * pattern. Addresses are not used again. */
+/* tests/fake_cuda/memory.c: each piece of device memory starts with a pattern and ends at a page boundary, with an
+ * unmapped page behind it. Addresses are never reused. */
 #include "memory.h"
 
 #include <pthread.h>
@@ -10,10 +10,10 @@
 
 enum { PAGE = 4096, ALIGN = 256, MOST = 1 << 16, PATTERN = 0xA5 };
 #define REGION ((size_t)1 << 44)
-#define TOTAL  ((size_t)80 << 30) /* of the card */
+#define TOTAL  ((size_t)80 << 30) /* memory of the GPU */
 
 typedef struct piece {
-    char *pages, *start; /* whole pages, and where the piece begins in them */
+    char *pages, *start; /* whole pages, and the start of the piece in them */
     size_t mapped, bytes;
 } piece;
 

@@ -5,8 +5,8 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-void *fake_memory_new(size_t bytes); /* NULL: there is no room */
-bool fake_memory_free(void *memory); /* false: it is none of it */
+void *fake_memory_new(size_t bytes); /* NULL: out of memory */
+bool fake_memory_free(void *memory); /* false: it is not device memory */
 bool fake_memory_has(const void *at, size_t bytes);
 void fake_memory_open(void);
 void fake_memory_close(void);

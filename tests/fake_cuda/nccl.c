@@ -1,12 +1,12 @@
-/* tests/fake_cuda/nccl.c: NCCL between devices that are made of the processor, of processes of one machine, which
- * exchange through memory that they share. A call is done when its turn comes in its stream, and goes on as the other
- * ranks do: each puts a part of what it has into its slot, then, once all have, takes what it wants. Sums go round a
- * ring that begins at another rank from block to block, as the library's do: the same bits on all ranks and from run to
- * run, but not in the order of ranks. The largest of two takes no notice of NaN, as on the device.
+/* tests/fake_cuda/nccl.c: NCCL for simulated devices, between processes of one machine that share memory. A call makes
+ * progress when its turn in its stream comes and as the other ranks do: each rank puts part of its data into its slot
+ * and, once all have, takes what it needs. Sums follow a ring that starts at a different rank from block to block, as
+ * NCCL's do: the same bits on all ranks and in every run, but not in rank order. Maximum and minimum ignore NaN, as on
+ * the device.
  *
- * What the library would refuse is refused; where it would wait for ever, or give anything, since ranks are at
- * different calls, the process is ended. FAKE_NCCL=absent: it cannot be used; lost: it says so of the other ranks.
- * FAKE_NCCL_SECONDS: how long ranks wait for each other to begin (30). */
+ * Calls that NCCL would refuse are refused. If ranks make different calls, where NCCL would hang or give garbage, the
+ * process aborts. FAKE_NCCL=absent: NCCL is unusable; lost: it reports that it has lost the other ranks.
+ * FAKE_NCCL_SECONDS: how long ranks wait for each other at the start (30). */
 #include "nccl.h"
 
 #include "fake.h"
@@ -27,7 +27,7 @@
 enum { MOST_RANKS = 64, PART = 1 << 16, BLOCK = 512, MOST_TOGETHER = 4096 };
 enum kind { ALL_REDUCE, ALL_GATHER, REDUCE_SCATTER, BROADCAST, REDUCE };
 
-typedef struct what { /* of a call: the same on all ranks */
+typedef struct what { /* the parameters of a call that all ranks must agree on */
     enum kind kind;
     ncclDataType_t type;
     ncclRedOp_t op;
@@ -40,11 +40,11 @@ typedef struct slot {
     _Alignas(16) char bytes[PART];
 } slot;
 
-typedef struct page { /* what ranks share */
+typedef struct page { /* memory shared by the ranks */
     atomic_int ranks, arrived, left;
-    atomic_int devices[MOST_RANKS]; /* of each rank, from 1 on */
+    atomic_int devices[MOST_RANKS]; /* of each rank, counted from 1 */
     atomic_uint_least64_t posted[MOST_RANKS];
-    slot slots[]; /* of each turn and rank */
+    slot slots[]; /* for two turns, one for each rank */
 } page;
 
 typedef struct call {
@@ -59,12 +59,12 @@ struct ncclComm {
     page *page;
     size_t size;
     int rank, ranks;
-    uint64_t turns;    /* parts that have been exchanged */
-    const call *busy;  /* what is under way, */
-    size_t at;         /* and how many elements of it are done */
-    bool posted, over; /* over: it has been given up, or has ended */
+    uint64_t turns;    /* parts exchanged so far */
+    const call *busy;  /* the call in progress, */
+    size_t at;         /* and how many of its elements are done */
+    bool posted, over; /* over: aborted or destroyed */
     int groups;
-    ncclComm_t next; /* all that there have been: calls that are in graphs look at them */
+    ncclComm_t next; /* all that ever existed: calls in graphs refer to them */
 };
 
 static ncclComm_t comms;
@@ -180,7 +180,7 @@ ncclResult_t ncclCommInitRank(ncclComm_t *comm, int nranks, ncclUniqueId commId,
     ncclResult_t result = map(c, commId.internal);
     if (result == ncclSuccess) {
         result = arrive(c);
-        shm_unlink(commId.internal); /* whoever comes now is too late */
+        shm_unlink(commId.internal); /* later ranks must not find it */
     }
     *comm = result == ncclSuccess ? c : NULL;
     fake_go_on_alone();
@@ -231,7 +231,7 @@ static slot *slot_of(const struct ncclComm *c, int rank)
     return &c->page->slots[(size_t)(c->turns % 2) * (size_t)c->ranks + (size_t)rank];
 }
 
-/* Elements that each rank gives. */
+/* The number of elements that each rank sends. */
 static size_t given(const call *c)
 {
     return c->what.count * (c->what.kind == REDUCE_SCATTER ? (size_t)c->comm->ranks : 1);
@@ -261,7 +261,7 @@ FOLD(double, fold_f64)
 FOLD(int32_t, fold_i32)
 FOLD(int64_t, fold_i64)
 
-/* Of so many elements from comm->at on the i-th. */
+/* Reduces element i of the current part. */
 static void fold(const call *c, size_t i, char *to)
 {
     const size_t element = c->comm->at + i;
@@ -331,12 +331,12 @@ static void compare(const call *c)
     }
 }
 
-/* Calls of a communicator are done one after the other. */
+/* The calls of a communicator run one after the other. */
 static fake_progress go_on(const void *args)
 {
     const call *c = args;
     struct ncclComm *comm = c->comm;
-    if (comm->over) /* given up: what comes of it is worth nothing */
+    if (comm->over) /* aborted: the result does not matter */
         return FAKE_DONE;
     if (comm->busy && comm->busy != c)
         return FAKE_STUCK;
@@ -406,7 +406,7 @@ ncclResult_t ncclGroupStart(void)
     return ncclSuccess;
 }
 
-/* The calls of a group are done in any order, the same on all ranks. */
+/* The calls of a group run in an arbitrary order, the same on all ranks. */
 ncclResult_t ncclGroupEnd(void)
 {
     if (!depth)

@@ -1,5 +1,5 @@
-/* tests/fake_cuda/nccl.h: what the library uses of NCCL, for builds on machines without it. Names, numbers and types
- * are NVIDIA's (NCCL 2.28); tests/house/cuda.sh compares them with NCCL's where that is installed. */
+/* tests/fake_cuda/nccl.h: the part of NCCL that the library uses, for builds on machines without it. Names, numbers and
+ * types are NVIDIA's (NCCL 2.28); tests/house/cuda.sh compares them with an installed NCCL. */
 #ifndef FAKE_NCCL_H
 #define FAKE_NCCL_H
 

@@ -1,6 +1,6 @@
-/* tests/fake_cuda/runtime.c: streams are queues, and time is a die: a call appends an operation, and operations are
- * done when the host waits, or before; always one whose turn it is in its stream, and whose event has come. Within a
- * capture they become nodes of a graph; a launch of the graph is one operation, which does them in a random legal
+/* tests/fake_cuda/runtime.c: streams are queues, and the timing is random. A call appends an operation. Operations run
+ * when the host waits, or earlier: always one that is first in its stream and whose event has completed. During a
+ * capture, operations become nodes of a graph; a graph launch is one operation that runs the nodes in a random valid
  * order. */
 #include "block.h"
 #include "memory.h"
@@ -34,15 +34,15 @@ typedef struct op {
     cudaEvent_t event;
     int64_t ticket;
     cudaGraphExec_t graph;
-    struct launch *launch; /* of the graph, once it has begun; owned */
+    struct launch *launch; /* of the graph, once it has started; owned */
 } op;
 
 typedef struct launch {
-    bool *done; /* by node */
+    bool *done; /* for each node */
     int finished;
 } launch;
 
-typedef struct node { /* of a graph, after all of these */
+typedef struct node { /* a node of a graph, and the nodes that must come before it */
     op op;
     int *before, before_count;
 } node;
@@ -51,7 +51,7 @@ struct CUgraph_st {
     node *nodes;
     int count;
     cudaStream_t origin;
-    pthread_t thread; /* for which calls that wait are forbidden */
+    pthread_t thread; /* this thread may not make calls that wait */
 };
 
 struct CUgraphExec_st {
@@ -59,21 +59,21 @@ struct CUgraphExec_st {
     int count;
 };
 
-typedef struct tips { /* what comes next is after these */
+typedef struct tips { /* the next operation depends on these nodes */
     int node[MOST_TIPS], count;
 } tips;
 
 struct CUstream_st {
     op *ops;
     size_t first, last, room;
-    cudaGraph_t capture; /* NULL: none is going on */
+    cudaGraph_t capture; /* NULL: no capture */
     tips tips;
     struct CUstream_st *next;
 };
 
 struct CUevent_st {
     int64_t recorded, done; /* tickets */
-    cudaGraph_t capture;    /* it was last recorded in this capture */
+    cudaGraph_t capture;    /* the capture in which it was last recorded */
     tips tips;
     struct timespec when;
 };
@@ -99,7 +99,7 @@ static void *take(size_t size)
     return memory;
 }
 
-/* ---- the die ---- */
+/* ---- random numbers ---- */
 
 void fake_order(const char *order)
 {
@@ -141,7 +141,7 @@ static cudaError_t leave(cudaError_t error)
     return error;
 }
 
-/* ---- doing one operation ---- */
+/* ---- running one operation ---- */
 
 static fake_progress go_on(cudaGraphExec_t graph, launch *l);
 
@@ -162,7 +162,7 @@ static fake_progress do_op(const op *o)
     case FILL:
         memset(o->to, o->byte, o->bytes);
         break;
-    case HOST: /* the host's code, for which the device's memory is closed */
+    case HOST: /* host code, which must not access device memory */
         fake_memory_close();
         pthread_mutex_unlock(&lock);
         o->host(o->user);
@@ -181,7 +181,7 @@ static fake_progress do_op(const op *o)
     return FAKE_DONE;
 }
 
-/* Nodes that their edges allow, the first of them. */
+/* The nodes whose dependencies are done; at most MOST_TIPS. */
 static int ready_nodes(cudaGraphExec_t graph, const launch *l, int ready[MOST_TIPS])
 {
     int count = 0;
@@ -195,12 +195,12 @@ static int ready_nodes(cudaGraphExec_t graph, const launch *l, int ready[MOST_TI
     return count;
 }
 
-/* One node more, in an order that its edges allow. */
+/* Runs one more node, in an order that the edges allow. */
 static fake_progress go_on(cudaGraphExec_t graph, launch *l)
 {
     int ready[MOST_TIPS];
     const int count = ready_nodes(graph, l, ready), from = how == RANDOM ? (int)draw((unsigned)count) : 0;
-    fake_progress progress = count ? FAKE_STUCK : FAKE_DONE; /* of an empty one */
+    fake_progress progress = count ? FAKE_STUCK : FAKE_DONE; /* for an empty graph */
     for (int i = 0; i < count && progress == FAKE_STUCK; i++) {
         const int which = ready[(from + i) % count];
         progress = do_op(&graph->nodes[which].op);
@@ -216,7 +216,7 @@ static bool may_step(const struct CUstream_st *s)
     return s->first < s->last && (o->kind != WAIT || o->event->done >= o->ticket);
 }
 
-/* The first operation of the stream, or a part of it. False: it has to wait for other processes. */
+/* Runs the first operation of the stream, or part of it. False: it must wait for other processes. */
 static bool step(cudaStream_t s)
 {
     op *first = &s->ops[s->first];
@@ -224,7 +224,7 @@ static bool step(cudaStream_t s)
         first->launch = take(sizeof *first->launch);
         first->launch->done = take((size_t)first->graph->count);
     }
-    const op o = *first; /* while it is done, others may come behind it */
+    const op o = *first; /* a copy, as other operations may be appended while it runs */
     const fake_progress progress = do_op(&o);
     if (progress != FAKE_DONE)
         return progress == FAKE_MOVED;
@@ -251,7 +251,7 @@ static bool any_step(void)
     return false;
 }
 
-/* Some stream has to wait for other processes. */
+/* Whether some stream must wait for other processes. */
 static bool any_stuck(void)
 {
     for (cudaStream_t s = streams; s; s = s->next)
@@ -260,7 +260,7 @@ static bool any_stuck(void)
     return false;
 }
 
-/* The device works, so many steps at most, or until `stop` has come. Operations of the host's may ask for more. */
+/* The device does at most `steps` steps, or stops once `until` is true. */
 static void work(uint64_t steps, bool (*until)(const void *), const void *what)
 {
     if (working)
@@ -273,7 +273,7 @@ static void work(uint64_t steps, bool (*until)(const void *), const void *what)
     working = false;
 }
 
-/* After every call: the impatience of the device is drawn. */
+/* After every call: the device may make some progress, at random. */
 static void pump(void)
 {
     if (how == EAGER)
@@ -306,7 +306,7 @@ void fake_go_on_alone(void)
 void fake_hold(void) { pthread_mutex_lock(&lock); }
 void fake_let_go(void) { pthread_mutex_unlock(&lock); }
 
-/* ---- appending one ---- */
+/* ---- appending operations ---- */
 
 static void add_tip(tips *t, int n)
 {
@@ -402,7 +402,7 @@ cudaError_t cudaMemcpyAsync(void *dst, const void *src, size_t count, enum cudaM
     if (!stream)
         return cudaErrorInvalidValue;
     enter();
-    const bool tell = kind == cudaMemcpyDefault; /* where they lie says it */
+    const bool tell = kind == cudaMemcpyDefault; /* the addresses tell the direction */
     const bool up = tell ? fake_pinned_has(src, count) : kind == cudaMemcpyHostToDevice;
     const bool down = tell ? fake_pinned_has(dst, count) : kind == cudaMemcpyDeviceToHost;
     if (!(down ? fake_pinned_has(dst, count) : fake_memory_has(dst, count)))
@@ -461,7 +461,7 @@ static bool has_come(const void *event)
     return e->done >= e->recorded;
 }
 
-/* Until it has come; other processes may have to do their part. */
+/* Waits until the condition is true; other processes may have to do their part. */
 static void finish(bool (*until)(const void *), const void *what)
 {
     const struct timespec nap = {.tv_nsec = 100000};
@@ -496,7 +496,7 @@ cudaError_t cudaEventSynchronize(cudaEvent_t event)
     return leave(event->capture ? cudaErrorCapturedEvent : wait_for(has_come, event));
 }
 
-/* Who asks again and again lets the device come to it. */
+/* Polling lets the device make progress. */
 cudaError_t cudaEventQuery(cudaEvent_t event)
 {
     enter();
@@ -540,7 +540,7 @@ cudaError_t cudaEventCreateWithFlags(cudaEvent_t *event, unsigned int flags)
     return cudaSuccess;
 }
 
-/* What is still to be recorded in it would be written to memory that is gone. */
+/* Waits first: a pending record would write to freed memory. */
 cudaError_t cudaEventDestroy(cudaEvent_t event)
 {
     enter();
@@ -606,7 +606,7 @@ cudaError_t cudaStreamBeginCapture(cudaStream_t stream, enum cudaStreamCaptureMo
     return leave(cudaSuccess);
 }
 
-/* Whether something comes after the node. */
+/* Whether another node depends on this one. */
 static bool is_followed(cudaGraph_t g, int n)
 {
     for (int i = 0; i < g->count; i++)
@@ -647,7 +647,7 @@ cudaError_t cudaGraphInstantiate(cudaGraphExec_t *pGraphExec, cudaGraph_t graph,
     if (flags)
         return cudaErrorInvalidValue;
     *pGraphExec = take(sizeof **pGraphExec);
-    (*pGraphExec)->nodes = graph->nodes; /* they go over to it */
+    (*pGraphExec)->nodes = graph->nodes; /* moved, not copied */
     (*pGraphExec)->count = graph->count;
     graph->nodes = NULL;
     graph->count = 0;
@@ -702,7 +702,7 @@ cudaError_t cudaMalloc(void **devPtr, size_t size)
     return leave(*devPtr ? cudaSuccess : cudaErrorMemoryAllocation);
 }
 
-/* CUDA lets the device finish first. */
+/* as in CUDA, the device finishes first */
 cudaError_t cudaFree(void *devPtr)
 {
     enter();
@@ -734,9 +734,9 @@ cudaError_t cudaMemGetInfo(size_t *free, size_t *total)
 
 /* ---- the rest ---- */
 
-static int current; /* the device; so far of all threads */
+static int current; /* the current device; shared by all threads */
 
-/* The driver cannot be used in a process that was made of one which has used it. */
+/* CUDA cannot be used in a forked child of a process that has used it. */
 static bool is_forked(void)
 {
     static pid_t user;

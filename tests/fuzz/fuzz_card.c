@@ -1,4 +1,4 @@
-/* The description of a card. What is read is within bounds, and reads the same again. */
+/* A GPU description. The values read are within bounds, and the printed form reads back to the same. */
 #include "fuzz.h"
 
 #include "runtime/card.h"

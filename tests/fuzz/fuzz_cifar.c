@@ -1,5 +1,6 @@
-/* CIFAR in its binary format: the first byte says what is expected and how many bytes there are, for records are longer
- * than an input; the rest begins the file, which zeros fill up. Or it is the file as it is, packed perhaps. */
+/* CIFAR in its binary format: the first byte selects the expected format and the file size, since records are longer
+ * than an input; the rest is the start of the file, padded with zeros. Or the input is the whole file, possibly
+ * compressed. */
 #include "fuzz.h"
 
 #include "data/read.h"

@@ -1,4 +1,4 @@
-/* What runs came to, by such a summary.json or such lines of metrics.jsonl, beside a run that has left neither. */
+/* Compares a run that has the input as its summary.json or metrics.jsonl with one that has neither. */
 #include "fuzz.h"
 
 #include "engine/compare/compare.h"
@@ -24,7 +24,7 @@ static void remove_folders(void)
         }
 }
 
-/* A folder of a run in which that file, if any, leads to the one in memory. */
+/* The folder of a run in which that file, if any, is a link to the one in memory. */
 static void make_folder(int k, const char *name, const char *content)
 {
     char path[256];
@@ -37,7 +37,7 @@ static void make_folder(int k, const char *name, const char *content)
     fuzz_check(!*name || symlink(content, path) == 0, "no link");
 }
 
-/* Lines that are none are passed over. */
+/* Invalid lines are skipped. */
 void fuzz_one(const uint8_t *data, size_t size)
 {
     const char *content = fuzz_file(0, data, size);

@@ -1,4 +1,4 @@
-/* Tables as CSV, plain or packed. */
+/* Tables as CSV, plain or compressed. */
 #include "fuzz.h"
 
 #include "data/read.h"

@@ -1,4 +1,4 @@
-/* Images and labels as IDX: the input is one of the two files, as its first byte says; the other one is right. */
+/* Images and labels as IDX: the first byte says which of the two files the input is; the other one is valid. */
 #include "fuzz.h"
 
 #include "data/read.h"

@@ -1,12 +1,12 @@
-/* An image as PNG, PGM or PPM, or JPEG: the first byte says which, whether it is to be in colour, and whether the check
- * sums of PNG are made right first, or hardly an input would get beyond them. */
+/* An image as PNG, PGM, PPM or JPEG. The first byte selects the format, whether to read it in colour, and whether to
+ * fix the check sums of a PNG first; otherwise almost no input would get past them. */
 #include "fuzz.h"
 
 #include "data/read.h"
 #include <string.h>
 #include <zlib.h>
 
-static volatile unsigned sum; /* so that each pixel is looked at */
+static volatile unsigned sum; /* so that each pixel is read */
 static uint8_t *image;
 static size_t room;
 static int64_t channels_asked;

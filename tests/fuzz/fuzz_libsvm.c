@@ -3,7 +3,7 @@
 
 #include "data/read.h"
 
-enum { MOST_CELLS = 1 << 20 }; /* a table of a few bytes may be gigabytes when dense: that is allowed, but takes long */
+enum { MOST_CELLS = 1 << 20 }; /* a table of a few bytes may take gigabytes when dense: allowed, but slow */
 
 static void read_as(const char *path, bt_libsvm_form form, int64_t lines)
 {

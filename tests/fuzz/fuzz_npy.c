@@ -1,9 +1,9 @@
-/* A .npy file: its header is taken or refused, and what it promises can be read from the mapped file. */
+/* A .npy file: its header is accepted or refused, and all data that it announces can be read from the mapped file. */
 #include "fuzz.h"
 
 #include "data/read.h"
 
-static volatile unsigned sum; /* so that each byte is looked at */
+static volatile unsigned sum; /* so that each byte is read */
 
 void fuzz_one(const uint8_t *data, size_t size)
 {

@@ -1,5 +1,5 @@
-/* The page of a run whose files are such bytes: its metrics as they are; plan, check, profile, summary and ablation
- * where they are JSON. */
+/* The report of a run with the input as its files: metrics in any case; plan, check, profile, summary and ablation if
+ * it is JSON. */
 #include "fuzz.h"
 
 #include "engine/report/report.h"
@@ -51,7 +51,7 @@ static void make_folders(const char *content)
     atexit(remove_folders);
 }
 
-/* No text of the input is an element, or ends an attribute. */
+/* No text of the input becomes an element, or ends an attribute. */
 static void look(const char *html)
 {
     fuzz_check(strstr(html, "<script") == NULL && strstr(html, "<img") == NULL, "words have become an element");

@@ -1,4 +1,4 @@
-/* The command line: the input's lines are its words. */
+/* The command line: each line of the input is an argument. */
 #include "fuzz.h"
 
 #include "engine/command/cli.h"

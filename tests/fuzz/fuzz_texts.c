@@ -1,4 +1,4 @@
-/* Texts with votes, plain or packed. */
+/* Texts with votes, plain or compressed. */
 #include "fuzz.h"
 
 #include "data/read.h"

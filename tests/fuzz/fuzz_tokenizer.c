@@ -1,4 +1,5 @@
-/* A tokenizer.json; or, with a byte 0 between them, GPT-2's vocab.json and merges.txt. What is read encodes a text. */
+/* A tokenizer.json; or GPT-2's vocab.json and merges.txt, separated by a zero byte. If it can be read, it encodes a
+ * text. */
 #include "fuzz.h"
 
 #include "data/tokenizer.h"

@@ -1,9 +1,9 @@
-/* tests/fuzz/mutate.c: the main program of a target that is run as a test: the files or folders that are named, and
- * then COUNT inputs that come from them by a few changes each, always the same ones.
+/* tests/fuzz/mutate.c: the main program of a target that is run as a test: tries the given files or folders, and then
+ * COUNT inputs made from them by a few changes each, always the same ones.
  *
- *   TARGET COUNT FILE...
+ * TARGET COUNT FILE...
  *
- * The input that is being tried is kept in the file $FUZZ_INPUT, where that is set: it is what a crash leaves. */
+ * If $FUZZ_INPUT is set, the input being tried is kept in that file, so that it is there after a crash. */
 #include "fuzz.h"
 
 #include <dirent.h>
@@ -109,22 +109,22 @@ static void change(input *to)
     uint8_t byte = below(2) ? notable[below(sizeof notable)] : (uint8_t)below(256);
     uint8_t many[64];
     switch (below(6)) {
-    case 0: /* another byte */
+    case 0: /* change a byte */
         replace(to, at, rest > 0, &byte, 1);
         break;
-    case 1: /* one more */
+    case 1: /* insert one */
         replace(to, at, 0, &byte, 1);
         break;
-    case 2: /* some less */
+    case 2: /* remove some */
         replace(to, at, below((rest < 16 ? rest : 16) + 1), NULL, 0);
         break;
-    case 3: /* the file breaks off */
+    case 3: /* truncate the input */
         to->size = at;
         break;
-    case 4: /* a piece of another input */
+    case 4: /* a part of another input */
         replace(to, at, below(rest + 1), other->data + from, below(other->size - from + 1));
         break;
-    default: /* a byte many times over */
+    default: /* repeat a byte many times */
         memset(many, byte, sizeof many);
         replace(to, at, 0, many, below(sizeof many));
     }

@@ -1,4 +1,4 @@
-/* tests/fuzz/target.c: files in memory, and what is checked after each input. */
+/* tests/fuzz/target.c: files in memory, and the checks after each input. */
 #include "fuzz.h"
 
 #include "data/dataset.h"

@@ -1,4 +1,4 @@
-/* Appending: what a node gets, and what it must be given; leaves, assigns, outputs; large graphs. */
+/* Appending: the fields that a node gets, and the required ones; leaves, assigns, outputs; large graphs. */
 #include "support/scene.h"
 
 #include "support/suite.h"
@@ -26,7 +26,7 @@ static void expect_mistake(bt_node *node, bt_status status, const char *message)
     ck_assert_ptr_null(node);
     ck_assert_int_eq(s.graph->status, status);
     ck_assert_str_eq(s.graph->message, message);
-    ck_assert_str_eq(bt_error(), ""); /* it surfaces when the graph is compiled */
+    ck_assert_str_eq(bt_error(), ""); /* the error appears when the graph is compiled */
     ck_assert_int_eq(bt_graph_verify(s.graph, "recording"), status);
     ck_assert_str_eq(bt_error(), message);
     bt_error_clear();
@@ -96,13 +96,13 @@ START_TEST(shapes_that_do_not_fit)
     ck_assert_int_eq(strncmp(s.graph->message, "dot: ", 5), 0);
     ck_assert_ptr_nonnull(strstr(s.graph->message, "[2, 2]"));
     ck_assert_ptr_nonnull(strstr(s.graph->message, "[3, 1]"));
-    ck_assert_int_eq(s.graph->node_count, 2); /* nothing half-made stays */
+    ck_assert_int_eq(s.graph->node_count, 2); /* no partial node remains */
     ck_assert_int_eq(s.graph->tensor_count, 2);
     ck_assert_str_eq(bt_error(), "");
 }
 END_TEST
 
-/* An error that was there before is not swallowed. */
+/* An earlier error is not lost. */
 START_TEST(an_earlier_error_stays)
 {
     bt_tensor *in[] = {MATRIX(&s, "a", 2, 2, 1, 2, 3, 4), MATRIX(&s, "b", 3, 1, 1, 2, 3)};
@@ -147,7 +147,7 @@ START_TEST(leaves)
     ck_assert(x->dtype == BT_F32 && x->rank == 2 && x->dims[0] == 2 && x->dims[1] == 3);
     ck_assert_str_eq(x->node->tag.path, "a");
     bt_tensor *p = bt_graph_placeholder(s.graph, x), *q = bt_graph_placeholder(s.graph, x);
-    ck_assert(p != q && p->dtype == BT_F32 && p->rank == 2); /* each is another input */
+    ck_assert(p != q && p->dtype == BT_F32 && p->rank == 2); /* each is a separate input */
     bt_tensor batch = *x;
     batch.batch_axis = 1;
     ck_assert_int_eq(bt_graph_placeholder(s.graph, &batch)->batch_axis, 1);
@@ -171,7 +171,7 @@ START_TEST(assigns_and_outputs)
     bt_tensor *x = SCALAR(&s, "x", 1), *y = bt_neg(x), *z = bt_exp(x);
     bt_var *v = s.vars[0];
     bt_graph_assign(s.graph, v, y);
-    bt_graph_assign(s.graph, v, z); /* a later one wins */
+    bt_graph_assign(s.graph, v, z); /* the later one wins */
     ck_assert(s.graph->assign_count == 1 && s.graph->assigns[0].value == z && s.graph->assigns[0].var == v);
     for (int i = 0; i < 100; i++)
         bt_graph_output(s.graph, i % 2 ? y : z);
@@ -213,14 +213,14 @@ START_TEST(tags_are_the_graphs_own)
     ck_assert_str_eq(first->tag.path, "net.layer");
     ck_assert_str_eq(first->tag.owner, "net");
     bt_node *next = bt_graph_append(s.graph, &bt_op_neg, NULL, 0, &x, 1, (bt_tag){.owner = "", .path = "net.layer"});
-    ck_assert_ptr_eq(next->tag.path, first->tag.path); /* neighbours share their texts */
+    ck_assert_ptr_eq(next->tag.path, first->tag.path); /* neighbours share their strings */
     ck_assert_str_eq(bt_graph_intern(s.graph, NULL), "");
 }
 END_TEST
 
 static double seconds(clock_t since) { return (double)(clock() - since) / CLOCKS_PER_SEC; }
 
-/* 100,000 nodes: no size is given beforehand, nothing grows with the square. */
+/* 100,000 nodes: no size is given in advance, and no cost is quadratic. */
 START_TEST(a_large_graph)
 {
     enum { NODES = 100000, PARAMETERS = 40 };

@@ -1,4 +1,4 @@
-/* tests/graph/test_checkpoint.c: bt_checkpoint marks what is recorded within, and says what is wrong. */
+/* tests/graph/test_checkpoint.c: bt_checkpoint marks the nodes recorded within it, and reports errors. */
 #include "support/scene.h"
 
 #include "compile/compile.h"
@@ -55,7 +55,7 @@ START_TEST(what_is_recorded_within)
     ck_assert_uint_eq(b->node->tag.region, 2);
     ck_assert_uint_eq(second->node->tag.region, 2);
     for (bt_node *inner = second->node; inner != between->node; inner = inner->in[inner->inputs - 1]->node)
-        ck_assert_uint_eq(inner->tag.region, 2); /* the outer one, also within the inner */
+        ck_assert_uint_eq(inner->tag.region, 2); /* the outer one counts, also within the inner one */
     ck_assert_uint_eq(after->node->tag.region, 0);
     ck_assert_ptr_eq(bt_checkpoint(none_given, x), x);
     ck_assert_ptr_eq((bt_checkpoint)(none_given, x, NULL), x);
@@ -70,7 +70,7 @@ START_TEST(what_is_recorded_within)
 }
 END_TEST
 
-/* Of a derivative and of whatever a graph is copied to. */
+/* Marks are copied to derivatives and to any copy of a graph. */
 START_TEST(it_goes_where_the_nodes_go)
 {
     bt_tensor *x = VECTOR(&s, "x", 1, 2), *y = bt_checkpoint(twice, NULL, x);

@@ -1,4 +1,4 @@
-/* What graphs are compared by: attributes, constants, bodies; and what a node shows of its op's body. */
+/* How graphs are compared: attributes, constants, bodies; and what a node exposes of its op's body. */
 #include "support/scene.h"
 
 #include "support/suite.h"
@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static double outside = 1; /* a number of the C side that a body takes */
+static double outside = 1; /* a C variable that a body uses */
 
 typedef struct times_attr {
     double factor;
@@ -58,7 +58,7 @@ START_TEST(what_makes_a_difference)
 {
     static const struct {
         version a, b;
-        const char *what; /* NULL: they are the same */
+        const char *what; /* NULL: they are equal */
     } cases[] = {{{&times, 2, 1, 5, false}, {&times, 2, 1, 5, false}, NULL},
                  {{&times, 2, 1, 5, false}, {&times, 3, 1, 5, false}, "times"},
                  {{&opaque, 2, 1, 5, false}, {&opaque, 2, 1, 5, false}, NULL},
@@ -101,7 +101,7 @@ START_TEST(more_nodes)
 }
 END_TEST
 
-/* ---- what bodies hide ---- */
+/* ---- differences within bodies ---- */
 
 static void rule(const void *attr, bt_tensor *const *in, bt_tensor *const *out, bt_tensor *const *given,
                  bt_tensor **wanted)

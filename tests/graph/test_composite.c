@@ -1,4 +1,4 @@
-/* Ops of the user: shapes by infer or from the body, and what is said where a record or a body is wrong. */
+/* User-defined ops: shapes by infer or from the body, and errors for a wrong record or body. */
 #include "support/scene.h"
 
 #include "support/suite.h"
@@ -24,7 +24,7 @@ static void scale_body(const void *attr, bt_tensor *const *in, bt_tensor **out)
 {
     out[0] = bt_mul(((const scale_attr *)attr)->factor, in[0]);
     out[1] = bt_sum(in[0], 0);
-    ck_assert_ptr_null(in[1]); /* the list of inputs ends */
+    ck_assert_ptr_null(in[1]); /* the list of inputs is terminated */
 }
 
 static const bt_op scale = {
@@ -59,7 +59,7 @@ static const bt_op sum_all = {.name = "sum_all", .inputs = -1, .body = sum_body}
 START_TEST(any_number_of_inputs)
 {
     bt_tensor *in[41] = {NULL};
-    for (int i = 0; i < 40; i++) /* more than a record's lists hold */
+    for (int i = 0; i < 40; i++) /* more than a record's lists can hold */
         in[i] = VECTOR(&s, "x", i, 2);
     ck_assert_int_eq((bt_apply)(&sum_all, NULL, in)->node->inputs, 40);
     ck_assert_int_eq(bt_apply(&sum_all, NULL, in[0], in[1])->node->inputs, 2);
@@ -115,7 +115,7 @@ START_TEST(mistakes)
 }
 END_TEST
 
-/* Also outside of a trace: no crash. */
+/* Also outside a trace: no crash. */
 START_TEST(outside_of_a_trace)
 {
     bt_tensor *x = VECTOR(&s, "x", 1);

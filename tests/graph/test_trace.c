@@ -29,11 +29,11 @@ START_TEST(traces_nest)
     ck_assert(inner.mode == BT_VALID && inner.dtype == BT_F32 && inner.record == NULL);
     bt_tensor *y = bt_number(2, BT_F32);
     ck_assert_ptr_eq(y->node->graph, inner_graph);
-    ck_assert(bt_poisoned(bt_neg(x))); /* of the outer one */
+    ck_assert(bt_poisoned(bt_neg(x))); /* of the outer trace */
     ck_assert_str_eq(inner_graph->message, "neg: operand 1 belongs to another trace");
     bt_trace_end(&inner);
     ck_assert_ptr_eq(bt_trace_now(), &s.trace);
-    ck_assert_int_eq(s.graph->status, BT_OK); /* each has mistakes of its own */
+    ck_assert_int_eq(s.graph->status, BT_OK); /* each has its own errors */
     ck_assert(!bt_poisoned(bt_neg(x)));
     bt_graph_free(inner_graph);
 }
@@ -90,7 +90,7 @@ START_TEST(reads_and_overlays)
     bt_trace_overlay(v, z);
     ck_assert_ptr_eq(bt_trace_read(v), z);
     ck_assert_ptr_eq(bt_trace_read(w)->node->op, &bt_op_read);
-    ck_assert_ptr_eq(bt_graph_read(s.graph, v), leaf); /* the leaf itself is there all the same */
+    ck_assert_ptr_eq(bt_graph_read(s.graph, v), leaf); /* the leaf itself still exists */
     ck_assert(bt_poisoned(bt_trace_read(NULL)));
     ck_assert_str_eq(s.graph->message, "the variable to read is NULL");
 }
@@ -132,7 +132,7 @@ START_TEST(poison_spreads_with_the_first_message)
     bt_tensor *worse = bt_sum(bt_exp(bt_mul(bad, a)));
     ck_assert(bt_poisoned(worse) && worse != NULL);
     ck_assert(bt_poisoned(bt_record(&bt_op_add, NULL, 0, (bt_tensor *const[]){a, NULL}, 2)));
-    ck_assert(bt_poisoned(bt_dot(a, b))); /* a mistake of its own */
+    ck_assert(bt_poisoned(bt_dot(a, b))); /* an error of its own */
     bt_trace_poison(BT_ERROR_DATA, "and another");
     bt_trace_pop(before);
     ck_assert_int_eq(s.graph->status, BT_ERROR_SHAPE);
@@ -142,7 +142,7 @@ START_TEST(poison_spreads_with_the_first_message)
 }
 END_TEST
 
-/* A mistake that infer finds, not a builder; the module's name is the beginning of the op's. */
+/* An error detected by infer, not by a builder; the module's name is the beginning of the op's. */
 START_TEST(the_path_stands_before_every_message)
 {
     bt_tensor *a = MATRIX(&s, "a", 1, 2, 1, 2), *b = MATRIX(&s, "b", 1, 3, 1, 2, 3);
@@ -173,7 +173,7 @@ END_TEST
 
 enum { SITES = 7 };
 
-/* Sites as a model would ask for them: two modules, one of them used twice, and another owner. */
+/* Requests sites as a model would: two modules, one of them used twice, and another owner. */
 static void ask_sites(uint32_t *sites, bool more_nodes)
 {
     int at = 0;

@@ -1,4 +1,4 @@
-/* The verifier: a sound graph passes; graphs broken by hand, each in one place, do not. */
+/* The verifier: a valid graph passes; graphs with a single deliberate fault do not. */
 #include "support/scene.h"
 
 #include "support/suite.h"
@@ -37,7 +37,7 @@ static void expect_fault(int line, bt_status status, const char *text)
 }
 #define EXPECT_FAULT(text) expect_fault(__LINE__, BT_ERROR_INTERNAL, (text))
 
-/* Breaks something, looks, puts it back. */
+/* Breaks something, verifies, and restores it. */
 #define WITH(place, value, text)                                                                                       \
     do {                                                                                                               \
         __typeof__(place) kept_ = (place);                                                                             \
@@ -103,7 +103,7 @@ START_TEST(outputs_that_are_broken)
     WITH(e->output, -1, "has a broken output");
     WITH(e->id, g->tensor_count, "has a broken output");
     WITH(e->id, -1, "has a broken output");
-    WITH(e->id, 0, "has a broken output"); /* another tensor's: whoever counts by it would mix them up */
+    WITH(e->id, 0, "has a broken output"); /* another tensor's id: anything indexed by it would confuse them */
     WITH(e->dims[0], -2, "has an impossible shape");
     WITH(e->rank, BT_MAX_RANK + 1, "has an impossible shape");
 }
@@ -132,7 +132,7 @@ START_TEST(assigns_that_are_broken)
     g->assigns[0].value = g->nodes[1]->out;
     expect_fault(__LINE__, BT_ERROR_SHAPE, "variable v, f64[2, 2], takes a value f64[2, 3]");
     g->assigns[0].value = g->nodes[3]->out;
-    s.vars[1]->dtype = BT_I64; /* as many bytes, but something else */
+    s.vars[1]->dtype = BT_I64; /* the same number of bytes, but another dtype */
     expect_fault(__LINE__, BT_ERROR_SHAPE, "variable v, i64[2, 2], takes a value f64[2, 2]");
     s.vars[1]->dtype = BT_F64;
 }

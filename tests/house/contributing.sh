@@ -1,6 +1,6 @@
 #!/bin/bash
-# What CONTRIBUTING.md says of where things stand is there: every path in backticks in its tables, every folder of its list,
-# and every room in its list.
+# CONTRIBUTING.md is right about where things are: every path in backticks in its tables, every folder and every room in
+# its lists exists.
 cd "$BT_SOURCE_DIR" || exit 1
 bad=0
 paths=$(sed -n '/^| what | where |/,/^$/p' CONTRIBUTING.md | grep -o '`[a-z][A-Za-z_/.]*/[A-Za-z_/.]*`' | tr -d '\`' | grep -v NAME)

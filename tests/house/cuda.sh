@@ -1,6 +1,6 @@
 #!/bin/bash
-# The headers of the fake CUDA device, against the toolkit's where that is installed: ours declare no function otherwise,
-# and their numbers and structures are the toolkit's.
+# The headers of the fake CUDA device against an installed toolkit: declarations do not conflict, numbers and structures
+# are the same.
 cd "$BT_SOURCE_DIR" || exit 1
 
 toolkit=
@@ -16,7 +16,7 @@ trap 'rm -rf "$work"' EXIT
 
 compile() { "${CC:-cc}" -std=c11 -Wall -Wextra -Werror "$@"; }
 
-# What ours says in numbers: enumerators, defined values, sizes of types, and where a result's fields lie.
+# The numbers in our headers: enumerators, macros, sizes of types, and offsets of a result's fields.
 values() {
     sed -n 's/^#define \([A-Za-z0-9_]*\) *[(0-9].*/\1/p' "$1"
     grep -o '\b[A-Za-z0-9_]* = [0-9]' "$1" | sed 's/ = .*//'
@@ -28,16 +28,16 @@ values() {
 
 bad=0
 for header in cuda_runtime_api.h cublasLt.h cudnn_graph.h nccl.h; do
-    [ -e "$toolkit/$header" ] || continue # cuDNN and NCCL come by themselves
+    [ -e "$toolkit/$header" ] || continue # cuDNN and NCCL are separate packages
     ours=tests/fake_cuda/$header
     values "$ours" >"$work/values"
-    { # a program that prints them, by our header, as claims
+    { # a program that prints the values of our header as assertions
         printf '#include "%s"\n#include <stddef.h>\n#include <stdio.h>\nint main(void) {\n' "$header"
         sed 's/.*/printf("_Static_assert((long long)(&) == %lldLL, \\"&\\");\\n", (long long)(&));/' "$work/values"
         echo 'return 0; }'
     } >"$work/print.c"
     compile -Itests/fake_cuda "$work/print.c" -o "$work/print" || exit 1
-    { # which stand or fall by the toolkit's
+    { # the assertions, compiled with the toolkit's header
         printf '#include <stddef.h>\n#include <cuda_runtime_api.h>\n#include <%s>\n' "$header"
         printf '#define FAKE_CUDA_FUNCTIONS_ONLY\n#include "%s"\n' "$PWD/$ours"
         "$work/print"

@@ -13,7 +13,7 @@ for folder in examples problems data docs bench/problems; do
     if [ -d "$BT_SOURCE_DIR/$folder" ]; then cp -r "$BT_SOURCE_DIR/$folder" "$(dirname "$folder")"; fi
 done
 
-# betty-run as the documentation calls it, with the options of the block's comment.
+# betty-run as the documentation calls it, with the options from the block's comment.
 cat >bin/betty-run <<TEXT
 #!/bin/bash
 read -ra extra <<<"\${BLOCK_OPTIONS:-}"
@@ -57,7 +57,7 @@ done
 echo "$blocks blocks run"
 [ "$blocks" -gt 0 ] || bad=1
 
-# What a page shows of its examples is theirs, line by line.
+# Code of an example shown on a page must be in that example, line by line.
 quotes() { # PAGE EXAMPLE...
     local page=$1 line files=() example
     shift
@@ -74,7 +74,7 @@ quotes programs.md step_by_step.c environment.c || bad=1
 quotes extending.md custom_op.c softplus.cu game.c curriculum.c || bad=1
 quotes text.md ../tests/nn/test_text.c || bad=1
 
-# Links between pages lead somewhere.
+# Links between pages must have a target.
 for page in "$BT_SOURCE_DIR"/*.md "$BT_SOURCE_DIR"/docs/*.md; do
     while IFS= read -r link; do
         if [ ! -e "$(dirname "$page")/$link" ]; then

@@ -1,7 +1,7 @@
 #!/bin/bash
-# Imports run downward only, in the order that CONTRIBUTING.md gives; a room may include itself and what stands below. The
-# rooms of engine/ have an order of their own. A header NAME_inside.h is for its own room; headers of one room do not
-# include one another in a circle.
+# Imports only go downward, in the order that CONTRIBUTING.md gives; a room may include itself and the rooms below. The
+# rooms of engine/ have an order of their own. A header NAME_inside.h is private to its room; headers of one room must
+# not include each other in a cycle.
 cd "$BT_SOURCE_DIR" || exit 1
 
 find libbetty engine problems examples '(' -name '*.[ch]' -o -name '*.cu' ')' -exec grep -HnE '^[[:space:]]*#[[:space:]]*include' {} + | awk '
@@ -14,7 +14,7 @@ BEGIN {
     n = split("hierarchy config plugin output process level traced solve step schedule state check session find_lr compare ablation grid report command", order, " ")
     for (i = 1; i <= n; i++) inner[order[i]] = i
 }
-function inner_room(path,    parts) { # of engine/: "level"; "": not there, or in no room
+function inner_room(path,    parts) { # a room of engine/, as "level"; "": not in engine/, or in no room
     if (path !~ /^engine\/[^\/]+\//) return ""
     split(path, parts, "/")
     return parts[2]
@@ -79,7 +79,7 @@ END {
 }'
 bad=$?
 
-# Headers of engine/ are read whole: short; and nothing but rooms stands in engine/.
+# Headers of engine/ are read in full, so they are short; and engine/ only contains rooms.
 while IFS= read -r header; do
     lines=$(wc -l <"$header")
     if [ "$lines" -gt 150 ]; then echo "$header: $lines lines; a header of engine/ has at most 150"; bad=1; fi

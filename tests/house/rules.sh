@@ -40,7 +40,7 @@ if grep -rnE '^(<<<<<<<|>>>>>>>) ' "${folders[@]}" tests docs ./*.md dev; then
     bad=1
 fi
 
-# One subject per file, and a function fits a screen.
+# One subject per file, and a function fits on a screen.
 while IFS= read -r file; do
     lines=$(wc -l <"$file")
     if [ "$lines" -gt 650 ]; then

@@ -1,5 +1,5 @@
 #!/bin/bash
-# The newest entry of CHANGELOG.md, "## VERSION (DATE)", is of the version and the date in libbetty/base/version.h.
+# The newest entry of CHANGELOG.md, "## VERSION (DATE)", has the version and date in libbetty/base/version.h.
 cd "$BT_SOURCE_DIR" || exit 1
 defined() { sed -n "s/^#define $1 \"\(.*\)\"\$/\1/p" libbetty/base/version.h; }
 found=$(grep -m 1 '^## ' CHANGELOG.md)

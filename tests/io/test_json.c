@@ -1,4 +1,4 @@
-/* tests/io/test_json.c: texts from outside as JSON: any bytes. */
+/* tests/io/test_json.c: reading JSON from outside: any bytes. */
 #include "io/json.h"
 
 #include "support/suite.h"
@@ -12,7 +12,7 @@ START_TEST(any_bytes)
         const char *text, *due;
     } cases[] = {
         {"", ""},
-        {"caf\xc3\xa9 \x01", "caf\xc3\xa9 \x01"},   /* UTF-8 stays */
+        {"caf\xc3\xa9 \x01", "caf\xc3\xa9 \x01"},   /* valid UTF-8 is kept */
         {"caf\xe9/runs", "caf\\xe9/runs"},          /* Latin-1 */
         {"\xff\xc3\xa9\xfe", "\\xff\xc3\xa9\\xfe"}, /* both */
         {"\xc3", "\\xc3"},

@@ -1,6 +1,6 @@
-/* tests/io/test_proto.c: fields of protocol buffers. Golden values: what Python's protobuf 7.36 writes for a message of
- * these fields (int64 a = 1; double b = 2; float c = 3; string d = 4; bytes e = 5; a message f = 16; repeated double g
- * = 7 packed), and the examples of https://protobuf.dev/programming-guides/encoding. */
+/* tests/io/test_proto.c: fields of protocol buffers. Golden values: the bytes that Python's protobuf 7.36 writes for a
+ * message of these fields (int64 a = 1; double b = 2; float c = 3; string d = 4; bytes e = 5; a message f = 16;
+ * repeated double g = 7 packed), and the examples of https://protobuf.dev/programming-guides/encoding. */
 #include "io/proto.h"
 
 #include "support/suite.h"
@@ -61,7 +61,7 @@ START_TEST(what_has_a_length)
     bt_proto_message(&text, 16, &inner);
     ck_assert(!inner.data && !inner.size);
     EXPECT("\x82\x01\x03\x08\x96\x01");
-    bt_proto_message(&text, 3, &inner); /* nothing in it */
+    bt_proto_message(&text, 3, &inner); /* empty */
     EXPECT("\x1a\x00");
     bt_proto_head(&text, 7, 300);
     EXPECT("\x3a\xac\x02");

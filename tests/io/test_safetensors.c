@@ -1,4 +1,4 @@
-/* tests/io/test_safetensors.c: the format byte by byte, what is written reads back, and files that lie. */
+/* tests/io/test_safetensors.c: the format byte by byte, reading back what was written, and files with false headers. */
 #include "io/safetensors.h"
 
 #include "support/suite.h"
@@ -29,7 +29,7 @@ static void teardown(void)
     unlink("x.safetensors");
     rmdir("file.tmp");
     ck_assert_int_eq(chdir(before), 0);
-    ck_assert_int_eq(rmdir(folder), 0); /* nothing else was left */
+    ck_assert_int_eq(rmdir(folder), 0); /* there are no other files */
 }
 
 #define EXPECT_OK(call) ck_assert_msg((call) == BT_OK, "%s: %s", #call, bt_error())
@@ -120,13 +120,13 @@ START_TEST(reads_back)
 }
 END_TEST
 
-/* ---- files that lie ---- */
+/* ---- files with false headers ---- */
 
-/* Parses header and data; the result. */
+/* Parses header and data; returns the result. */
 static bt_status parse(const char *header, size_t data)
 {
     size_t length = strlen(header), size = 8 + length + data;
-    char *bytes = bt_alloc(size); /* of exactly this size, so that a sanitizer sees what is read beyond */
+    char *bytes = bt_alloc(size); /* of exactly this size, so that a sanitizer detects reads past the end */
     for (int k = 0; k < 8; k++)
         bytes[k] = (char)(length >> (8 * k) & 255);
     memcpy(bytes + 8, header, length);
@@ -149,7 +149,7 @@ static bt_status parse(const char *header, size_t data)
 static const struct {
     const char *header;
     size_t data;
-    const char *message; /* NULL: it is right */
+    const char *message; /* NULL: it is valid */
 } cases[] = {
     {"{" A("F32", "[2]", "0", "8") "}", 8, NULL},
     {"{" A("F32", "[2]", "0", "8") "}    ", 8, NULL},
@@ -172,7 +172,7 @@ static const struct {
     {"{" A("F32", "[0,9223372036854775807,9223372036854775807]", "0", "4") "}", 4, "do not match"},
     {"{" A("F32", "[-1]", "0", "4") "}", 4, "a: a size in its `shape` is not a whole number"},
     {"{" A("F32", "[1.0]", "0", "4") "}", 4, "a: a size in its `shape` is not a whole number"},
-    {"{" A("F32", "[1,1,1,1,1,1,1,1,1]", "0", "4") "}", 4, NULL}, /* no matter, unless somebody wants it */
+    {"{" A("F32", "[1,1,1,1,1,1,1,1,1]", "0", "4") "}", 4, NULL}, /* harmless, unless it is needed */
     {"{" A("F8_E4M3", "[7,-1]", "0", "4") "}", 4, "a: a size in its `shape` is not a whole number"},
     {"{" A("F16", "[3]", "0", "4") "}", 4, "a: its `shape` and `dtype` do not match"},
     {"{" A("F16", "[9223372036854775807]", "0", "4") "}", 4, "a: its `shape` and `dtype` do not match"},
@@ -230,7 +230,7 @@ START_TEST(hostile_lengths)
 }
 END_TEST
 
-/* Bytes changed at random, many times: a message or a result within the bytes, never more. */
+/* Many random changes of bytes: either a message, or a result within the bytes. */
 START_TEST(random_damage)
 {
     static const char header[] = "{" A("F32", "[2]", "0", "8") "," B("I64", "[1,2]", "8", "24") "}";
@@ -249,7 +249,7 @@ START_TEST(random_damage)
 }
 END_TEST
 
-/* Half precision, by its bits: IEEE 754 and the upper half of a float. */
+/* Half precision, by bits: IEEE 754, and the upper half of a float. */
 START_TEST(halves)
 {
     static const struct {
@@ -321,7 +321,7 @@ START_TEST(other_formats)
 }
 END_TEST
 
-/* ---- what cannot be written or read ---- */
+/* ---- errors of writing and reading ---- */
 
 START_TEST(names)
 {
@@ -366,7 +366,7 @@ START_TEST(a_full_disk)
         setrlimit(RLIMIT_FSIZE, &limit);
         ck_assert_int_eq(status, BT_ERROR_FILE);
         ck_assert_str_eq(bt_error(), "x.safetensors cannot be written: File too large");
-        EXPECT_OK(bt_file_read("x.safetensors", &data, &length)); /* what was there before is there */
+        EXPECT_OK(bt_file_read("x.safetensors", &data, &length)); /* the old contents are unchanged */
         ck_assert_uint_eq(length, size);
         bt_free(data);
         ck_assert_int_ne(access("x.safetensors.tmp", F_OK), 0);
@@ -402,7 +402,7 @@ START_TEST(no_file)
 }
 END_TEST
 
-/* What is no file is written to, and stays what it is. */
+/* A path that is not a regular file is written to, and stays what it is. */
 START_TEST(a_pipe)
 {
     char *data;
@@ -425,7 +425,7 @@ START_TEST(a_pipe)
     ck_assert_int_eq(bt_writer_close(writer, true, NULL), BT_ERROR_FILE);
     ck_assert_str_eq(bt_error(), "full cannot be written: No space left on device");
     bt_error_clear();
-    ck_assert_int_eq(unlink("pipe") | unlink("full"), 0); /* nothing else is left: see teardown */
+    ck_assert_int_eq(unlink("pipe") | unlink("full"), 0); /* there are no other files: see teardown */
 }
 END_TEST
 

@@ -22,7 +22,7 @@ LIST = ROOT / "tests/mutants/list.txt"
 PLACES = ROOT / "build/mutants"
 TIMEOUT, CUDA_TIMEOUT = 120, 600  # seconds for a test program
 CORES = os.cpu_count() or 1
-MANY = 20  # mutants that are worth a build of their own
+MANY = 20  # mutants that justify a separate build
 
 
 @dataclasses.dataclass
@@ -140,7 +140,7 @@ def configure(place, cuda):
     command += ["-DBT_CUDA=fake", "-DCMAKE_C_FLAGS_DEBUG=-O1", "-DCMAKE_CXX_FLAGS_DEBUG=-O1"] if cuda else [
         "-DCMAKE_C_FLAGS_DEBUG=-O0"]
     if f"CMAKE_HOME_DIRECTORY:INTERNAL={place.source}\n" not in read_or_nothing(folder / "CMakeCache.txt"):
-        shutil.rmtree(folder, ignore_errors=True)  # new, or of a checkout that has moved
+        shutil.rmtree(folder, ignore_errors=True)  # new, or from a checkout that was moved
         command += ["-G", "Ninja"] if shutil.which("ninja") else []
     if shutil.which("ccache"):
         command += ["-DCMAKE_C_COMPILER_LAUNCHER=ccache", "-DCMAKE_CXX_COMPILER_LAUNCHER=ccache"]
@@ -268,7 +268,7 @@ def main():
         return 0
     PLACES.mkdir(parents=True, exist_ok=True)
     lock = open(PLACES / "lock", "w")
-    fcntl.flock(lock, fcntl.LOCK_EX)  # the copies are for one at a time
+    fcntl.flock(lock, fcntl.LOCK_EX)  # one process at a time may use the copies
     killed = 0
     count = max(1, min(CORES, len(mutants) // MANY))
     for mutant, verdict, detail in judge_all(mutants, count):

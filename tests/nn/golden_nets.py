@@ -254,7 +254,7 @@ class Darts(nn.Module):
         return self.head(now.mean((2, 3)))
 
 
-nets = {  # name: the network, its images, whether it is in training
+nets = {  # name: the network, its images, whether in training mode
     "resnet_8": (ResNetCifar(1), images(2, 8, 8, 3), True),
     "resnet_8_eval": (ResNetCifar(1), images(2, 8, 8, 3), False),
     "resnet_18": (ResNet(Projected, (2, 2, 2, 2), 1), images(1, 32, 32, 3), False),

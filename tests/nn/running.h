@@ -1,4 +1,4 @@
-/* tests/nn/running.h: a module at work on given arrays, and the loops that tests compare with. */
+/* tests/nn/running.h: runs a module on given arrays; the loops that tests compare with. */
 #ifndef BT_TEST_RUNNING_H
 #define BT_TEST_RUNNING_H
 
@@ -9,7 +9,7 @@ typedef struct field {
     bt_array values;
 } field;
 
-/* The result of `call` on these fields; fails the test where that is not BT_OK. */
+/* The result of `call` on these fields; fails the test if it does not succeed. */
 void run_on(bt_function_fn *call, void *user, bt_mode mode, const field *fields, int count, bt_array result);
 bt_status try_on(bt_function_fn *call, void *user, bt_mode mode, const field *fields, int count, bt_array result);
 
@@ -21,9 +21,9 @@ bt_status try_on(bt_function_fn *call, void *user, bt_mode mode, const field *fi
            (int)(sizeof((const field[]){__VA_ARGS__}) / sizeof(field)), (result))
 
 void draw(double *x, int count, uint64_t stream);           /* uniform in -1..1 */
-const double *values_of(bt_module *root, const char *path); /* of a parameter in f64 */
+const double *values_of(bt_module *root, const char *path); /* of an f64 parameter */
 void expect_close(const char *file, int line, const double *found, const double *expected, int count, double within);
-void expect_message(const char *file, int line, const char *part); /* and forgets it */
+void expect_message(const char *file, int line, const char *part); /* and clears it */
 #define CLOSE(found, expected, count, within) expect_close(__FILE__, __LINE__, (found), (expected), (count), (within))
 #define MESSAGE(part)                         expect_message(__FILE__, __LINE__, (part))
 

@@ -1,4 +1,4 @@
-/* Networks in 16 bits beside PyTorch's autocast (golden_autocast.py says how). */
+/* Networks in 16 bits compared with PyTorch's autocast (see golden_autocast.py). */
 #include "golden_autocast.h"
 #include "nn/module.h"
 #include "ops/ops.h"
@@ -32,7 +32,7 @@ static void fill(bt_slate *slate, int64_t t)
     }
 }
 
-/* Logits, and the gradients of two weights, as one vector. */
+/* Logits, and the gradients of two weights, concatenated. */
 static bt_tensor *apply(void *user, const bt_batch *batch)
 {
     net *n = user;
@@ -58,7 +58,7 @@ static bt_tensor *apply(void *user, const bt_batch *batch)
     return (bt_concat)(0, parts);
 }
 
-/* The module is freed. Each part is compared relative to its largest value; first: of the first weight's gradient. */
+/* Frees the module. Each part is compared relative to its largest value; first: for the first weight's gradient. */
 static void check_net(bt_module *module, bt_dtype low, bt_array x, int classes, const double *golden, const int *parts,
                       double tolerance, double first)
 {
@@ -95,7 +95,7 @@ static void check_net(bt_module *module, bt_dtype low, bt_array x, int classes, 
     bt_module_free(module);
 }
 
-/* A unit of bf16 is 2^-8, of fp16 2^-11; sums are taken in another order there. */
+/* A unit of bf16 is 2^-8, of fp16 2^-11; PyTorch adds in another order. */
 START_TEST(test_perceptron)
 {
     static const int parts[] = {30, 192, 80};
@@ -105,8 +105,8 @@ START_TEST(test_perceptron)
 }
 END_TEST
 
-/* The first convolution's gradient has come through gates whose signs rounding changes: PyTorch's own is as far, 0.21
- * and 0.06, from that in f32. */
+/* The first convolution's gradient passes through gates whose signs depend on rounding: PyTorch's own differs as much
+ * from f32, by 0.21 and 0.06. */
 START_TEST(test_resnet)
 {
     static const int parts[] = {40, 432, 640};

@@ -1,4 +1,4 @@
-/* Rows looked up by number, and a linear layer without bias: values, gradients, what they say of mistakes. */
+/* Embeddings, and a linear layer without bias: values, gradients, error messages. */
 #include "tests/nn/running.h"
 
 #include "base/base.h"
@@ -16,7 +16,7 @@ static bt_tensor *look_up(void *user, const bt_batch *batch)
     return bt_forward((bt_module *)user, bt_field(batch, "index"));
 }
 
-/* Of sum(u rows): each row of the table gets the u of the places that read it. */
+/* The gradient of sum(u rows): each row of the table gets the u of the places that read it. */
 static bt_tensor *gradient(void *user, const bt_batch *batch)
 {
     bt_module *table = user;
@@ -24,7 +24,7 @@ static bt_tensor *gradient(void *user, const bt_batch *batch)
     return bt_grad(sum, bt_params(table));
 }
 
-/* The table is the head, too: sum(rows weight^T) adds the sum of the rows to the gradient of each row of the weight. */
+/* The table is also the head: sum(rows weight^T) adds the sum of the rows to the gradient of each row of the weight. */
 static bt_tensor *tied(void *user, const bt_batch *batch)
 {
     bt_module *table = user;
@@ -69,7 +69,7 @@ START_TEST(test_rows_and_their_gradient)
 }
 END_TEST
 
-/* What is given as the initial values counts, the padding row included. */
+/* Given initial values are used unchanged, including the padding row. */
 START_TEST(test_given_rows)
 {
     double rows[COUNT * WIDTH];

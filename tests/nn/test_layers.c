@@ -1,4 +1,4 @@
-/* What the ready modules compute, against plain loops; what they say of shapes that do not fit; buffers. */
+/* The built-in modules against plain loops; errors for shapes that do not fit; buffers. */
 #include "graph/graph.h"
 #include "nn/module.h"
 #include "support/vars.h"
@@ -19,7 +19,7 @@ static bt_tensor *forward_twice(void *user, const bt_batch *batch)
     return bt_forward((bt_module *)user, bt_field(batch, "x"), bt_field(batch, "x"));
 }
 
-/* Runs the module on x and puts the result into y. */
+/* Runs the module on x and stores the result in y. */
 static bt_status run_by(bt_function_fn *call, bt_module *module, bt_mode mode, bt_array x, bt_array y)
 {
     bt_batch *batch = bt_batch_new();
@@ -168,7 +168,7 @@ END_TEST
 
 static bt_tensor *no_rows(bt_tensor *x) { return bt_slice(x, 0, 0, 0); }
 
-/* One number is its own mean: what is normalised by itself would be 0 for good. */
+/* A single number is its own mean: normalised, it would always be 0. */
 START_TEST(test_norms_of_too_little)
 {
     double x[9] = {1, 2, 3, 4, 5, 6, 7, 8, 9}, y[9];
@@ -192,7 +192,7 @@ START_TEST(test_norms_of_too_little)
 }
 END_TEST
 
-/* Groups that the module asks for itself: rows 0 and 1, and rows 2 and 3. */
+/* Groups requested by the module itself: rows 0 and 1, and rows 2 and 3. */
 START_TEST(test_batch_norm_of_groups)
 {
     double x[] = {1, 3, 10, 30}, y[4], one = 5;
@@ -288,7 +288,7 @@ START_TEST(test_messages_name_the_module)
 }
 END_TEST
 
-/* A module that calls a grandchild directly: nodes carry the declared path all the same. */
+/* A module that calls a grandchild directly: its nodes still have the declared path. */
 static bt_tensor *skipping_forward(bt_module *self, bt_tensor *const *in)
 {
     bt_tensor *y = bt_forward(bt_child(self, "body.0"), in[0]);
@@ -352,7 +352,7 @@ static bt_tensor *count_up(void *user, const bt_batch *batch)
     (void)batch;
     bt_tensor *before = bt_param((bt_module *)user, "child.count");
     bt_param_set((bt_module *)user, "child.count", bt_add(before, 1));
-    return bt_add(bt_param((bt_module *)user, "child.count"), 0.0); /* until the end of the run the old value */
+    return bt_add(bt_param((bt_module *)user, "child.count"), 0.0); /* the old value until the end of the run */
 }
 
 static bt_tensor *set_param(void *user, const bt_batch *batch)

@@ -1,5 +1,5 @@
-/* Parameters and buffers from a file: by name, by rules, in PyTorch's order of a convolution's axes; and what is said
- * of files that do not fit. */
+/* Loading parameters and buffers from a file: by name, by rules, with PyTorch's axis order for convolutions; and errors
+ * for files that do not fit. */
 #include "io/safetensors.h"
 #include "nn/module.h"
 #include "support/vars.h"
@@ -21,7 +21,7 @@ static bt_module *net(void)
     return net;
 }
 
-/* PyTorch's arrays of such a network; conv.weight [out, in, h, w] holds 1000 o + 100 i + 10 h + w. */
+/* PyTorch's arrays for such a network; conv.weight [out, in, h, w] holds 1000 o + 100 i + 10 h + w. */
 static float conv_weight[3][2][2][2], conv_bias[3] = {1, 2, 3}, norm_weight[3] = {4, 5, 6}, norm_bias[3] = {7, 8, 9},
                                       running_mean[3] = {-1, -2, -3};
 static double running_var[3] = {0.5, 1.5, 2.5}; /* of another dtype */
@@ -109,7 +109,7 @@ START_TEST(test_by_name)
 }
 END_TEST
 
-/* Halves are read; what is of a dtype that is not read matters only where somebody wants it. */
+/* Half precision is supported; an unsupported dtype only matters if the array is needed. */
 START_TEST(test_other_dtypes)
 {
     static const char header[] = "{\"0.bias\":{\"dtype\":\"BF16\",\"shape\":[3],\"data_offsets\":[0,6]},"
@@ -155,7 +155,7 @@ START_TEST(test_by_rules)
                                         "module.*.bn1.* > 1.*x, module.fc.* > 2.*"};
     assert_refused(bt_module_load(module, path, &options, NULL), BT_ERROR_FILE, "are not in the file: 1.weight");
     options.names = "*.num_batches_tracked > , module.features.conv1.* > 0.*, *bn1.* > 1.*, module.fc.* > 2.*";
-    /* the first * of a rule stands for the first * of its target */
+    /* the first * of a rule corresponds to the first * of its target */
     assert_refused(bt_module_load(module, path, &options, NULL), BT_ERROR_FILE, "are not in the file: 1.weight");
     options.names =
         "*.num_batches_tracked > , module.features.conv1.* > 0.*, module.features.bn1.* > 1.*, module.fc.* > 2.*";

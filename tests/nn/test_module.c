@@ -1,4 +1,4 @@
-/* The tree of modules: names, order, mistakes, first values, storage. Nothing here runs a program. */
+/* The tree of modules: names, order, errors, initial values, storage. Nothing here runs a program. */
 #include "nn/module.h"
 #include "support/vars.h"
 
@@ -22,7 +22,7 @@ static void assert_message(const char *part)
     bt_error_clear();
 }
 
-/* The tree a(weight, [one.inner.weight, one.bias], buffer mean, late) with children added before own parameters. */
+/* The tree a(weight, [one.inner.weight, one.bias], buffer mean, late) with children added before its own parameters. */
 static bt_module *tree(void)
 {
     bt_module *inner = bt_module_new(identity), *one = bt_module_new(NULL), *root = bt_module_new(NULL);
@@ -75,7 +75,7 @@ START_TEST(test_ready_modules_have_pytorch_names)
 }
 END_TEST
 
-/* ---- mistakes ---- */
+/* ---- errors ---- */
 
 static void assert_mistake(bt_module *root, const char *part)
 {
@@ -211,7 +211,7 @@ START_TEST(test_a_freed_child_leaves_its_parent)
 }
 END_TEST
 
-/* ---- first values ---- */
+/* ---- initial values ---- */
 
 static const double *values_of(bt_module *root, const char *path)
 {
@@ -383,7 +383,7 @@ static const char *name_of(const char *format, int number)
     return name;
 }
 
-/* Looking through all of them for each would take minutes. */
+/* A search through all of them for each would take minutes. */
 START_TEST(many_children_and_parameters)
 {
     enum { MANY = 100000 };

@@ -1,4 +1,4 @@
-/* The ready networks: their sizes as published, and their outputs beside PyTorch's (golden_nets.py says how). */
+/* The built-in networks: their published sizes, and their outputs compared with PyTorch's (see golden_nets.py). */
 #include "golden_nets.h"
 #include "nn/module.h"
 #include "support/vars.h"
@@ -22,7 +22,7 @@ static void assert_params(bt_module *net, int64_t expected, const char *what)
 
 START_TEST(test_published_sizes)
 {
-    assert_params(bt_nn_resnet_cifar(20, 3, 10), 269722, "ResNet-20"); /* 0.27 M; akamaster's count */
+    assert_params(bt_nn_resnet_cifar(20, 3, 10), 269722, "ResNet-20"); /* 0.27 M; the count by akamaster */
     assert_params(bt_nn_resnet_cifar(32, 3, 10), 464154, "ResNet-32");
     assert_params(bt_nn_resnet_cifar(44, 3, 10), 658586, "ResNet-44");
     assert_params(bt_nn_resnet_cifar(56, 3, 10), 853018, "ResNet-56");
@@ -92,7 +92,7 @@ static bt_tensor *apply_weighted(void *user, const bt_batch *batch)
     return bt_forward((bt_module *)user, bt_field(batch, "x"), bt_field(batch, "normal"), bt_field(batch, "reduce"));
 }
 
-/* The module is freed. x is [n, h, w, c]. */
+/* Frees the module. x is [n, h, w, c]. */
 static void check_net(bt_module *net, bt_dtype dtype, bt_mode mode, const int64_t x_dims[4], const double *golden,
                       int64_t classes, double tolerance)
 {

@@ -1,5 +1,5 @@
-/* Published layouts of checkpoints: outputs beside those of transformers (golden_published.py), in f32 and f64; other
- * names of the same arrays; a Transformer inside of a module; what is said of files that do not fit. */
+/* Published checkpoint layouts: outputs compared with those of transformers (golden_published.py), in f32 and f64;
+ * other names for the same arrays; a Transformer inside another module; errors for files that do not fit. */
 #include "tests/nn/golden_published.h"
 #include "tests/nn/running.h"
 
@@ -21,7 +21,7 @@ static const char *file_of(const char *name)
     return path;
 }
 
-/* ---- the models, as golden_published.py has them ---- */
+/* ---- the models of golden_published.py ---- */
 
 static bt_transformer_options sizes(void)
 {
@@ -108,7 +108,7 @@ static void assert_bert(bt_module *net, double within)
 
 /* ---- other files with the same arrays ---- */
 
-typedef const char *rename_fn(const char *name, char to[256]); /* NULL: it is left out */
+typedef const char *rename_fn(const char *name, char to[256]); /* NULL: leave it out */
 
 static const char *rewritten(const char *from, rename_fn *rename)
 {
@@ -143,7 +143,7 @@ static const char *without_prefix(const char *name, char to[256])
     return name + strlen("transformer.");
 }
 
-/* As in bert-base-uncased of 2018. */
+/* The names in bert-base-uncased of 2018. */
 static const char *older(const char *name, char to[256])
 {
     const char *norm = strstr(name, "LayerNorm.");
@@ -206,7 +206,7 @@ START_TEST(test_other_names)
 }
 END_TEST
 
-/* Rules go on with our names. */
+/* Further rules apply to our names. */
 START_TEST(test_inside)
 {
     bt_transformer_options o = gpt2();
@@ -235,7 +235,7 @@ START_TEST(test_gpt2_misfits)
     refuse(o, file_of("gpt2"), BT_LAYOUT_GPT2, NULL,
            "\"transformer.h.1.attn.c_attn.bias\" of the file, \"layers.1.self_attn.in_proj_bias\" here, has no place");
     refuse(o, file_of("gpt2"), BT_LAYOUT_GPT2, "* > decoder.*, layers.1.* >",
-           "before any others, \"layers.0.self_attn.in_proj_bias >\""); /* none is called decoder */
+           "before any others, \"layers.0.self_attn.in_proj_bias >\""); /* none has the name decoder */
     o.layers = 3;
     refuse(o, file_of("gpt2"), BT_LAYOUT_GPT2, NULL,
            "12 of 40 parameters and buffers are not in the file: layers.2.self_attn.in_proj_weight "

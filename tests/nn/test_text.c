@@ -1,5 +1,5 @@
 /* Transformers, recurrent layers and cells against PyTorch and transformers: values, gradients, Hessian-vector products
- * (golden_text.py); what masks and lengths leave out; adapters; what they say of mistakes. */
+ * (golden_text.py); the effect of masks and lengths; adapters; error messages. */
 #include "tests/nn/golden_text.h"
 #include "tests/nn/running.h"
 
@@ -71,7 +71,7 @@ static bt_tensor *tokens(void)
 
 static bt_tensor *mask(void) { return LIST(uint8_t, 2, 5, 1, 1, 1, 1, 1, 1, 1, 1, 0, 0); }
 
-/* ---- the nets, as golden_text.py has them ---- */
+/* ---- the nets of golden_text.py ---- */
 
 static bt_transformer_options small(void)
 {
@@ -111,7 +111,7 @@ static bt_module *gpt2(void)
 {
     bt_transformer_options o = bt_transformer_defaults();
     o.vocabulary = 11;
-    o.length = 8; /* the most tokens */
+    o.length = 8; /* the maximum number of tokens */
     o.width = 6;
     o.heads = 2;
     o.layers = 2;
@@ -146,7 +146,7 @@ static const bt_recurrent_options deep = {.layers = 2, .bidirectional = true, .b
 static bt_module *lstm_deep(void) { return bt_nn_lstm(4, 3, &deep); }
 static bt_module *gru_deep(void) { return bt_nn_gru(4, 3, &deep_plain); }
 
-/* PyTorch gives 0 behind the end. */
+/* PyTorch returns 0 after the end. */
 static bt_tensor *walk_lengths(bt_module *net)
 {
     bt_tensor *lengths = bt_constant(BT_ARRAY(((const int64_t[]){8, 5, 1}), 3));
@@ -192,7 +192,7 @@ typedef struct subject {
     bt_module *net;
 } subject;
 
-/* v of each parameter one after another: sin or cos of its own places. */
+/* v for each parameter in sequence: sin or cos of its own indices. */
 static bt_tensor *each(bt_module *net, double frequency, double phase, bool sine)
 {
     bt_tensor *parts[64];
@@ -203,7 +203,7 @@ static bt_tensor *each(bt_module *net, double frequency, double phase, bool sine
     return (bt_concat)(0, parts);
 }
 
-/* y, then gradient and Hessian-vector product, each times r. */
+/* y, then its gradient and Hessian-vector product, each times r. */
 static bt_tensor *everything(void *user, const bt_batch *batch)
 {
     const subject *s = user;
@@ -242,7 +242,7 @@ START_TEST(test_against_pytorch)
 }
 END_TEST
 
-/* ---- what golden values do not show ---- */
+/* ---- properties that golden values do not show ---- */
 
 static bt_tensor *forward(void *user, const bt_batch *batch)
 {
@@ -260,7 +260,7 @@ static bt_module *made(bt_module *net)
     return net;
 }
 
-/* Behind its end, a sequence's state is what it was there, whatever stands in x. */
+/* After its end, a sequence keeps the state it had there, whatever x contains. */
 START_TEST(test_states_stay_after_the_end)
 {
     enum { N = 2, STEPS = 6, IN = 3, HIDDEN = 4 };
@@ -281,8 +281,8 @@ END_TEST
 
 static bt_tensor *rotate(bt_tensor *x) { return bt_rotary(x, 0); }
 
-/* Rotary positions: the scores depend on how far tokens stand apart, so the turned products of q at p and k at p + 2
- * are the same for every p; and a turn by p is that by p - 1 once more. */
+/* Rotary positions: scores only depend on the distance of tokens, so the rotated products of q at p and k at p + 2 are
+ * the same for every p; and a rotation by p is one by p - 1 followed by another step. */
 START_TEST(test_rotary_positions)
 {
     enum { T = 5, D = 6 };
@@ -325,7 +325,7 @@ START_TEST(test_sinusoidal_positions)
         expected[i] = i % 5 % 2 ? cos(at) : sin(at);
     }
     RUN(places, NULL, BT_TRAIN, BT_ARRAY(y, 3, 5), {"x", BT_ARRAY(y, 1)});
-    CLOSE(y, expected, 15, 1e-7); /* outside of a module numbers are of single precision */
+    CLOSE(y, expected, 15, 1e-7); /* outside a module numbers have single precision */
 }
 END_TEST
 
@@ -334,7 +334,8 @@ static bt_tensor *token_logits(void *user, const bt_batch *batch)
     return bt_forward((bt_module *)user, bt_field(batch, "token"));
 }
 
-/* A causal model: a later token changes nothing before it; each kind of positions tells apart the same tokens. */
+/* A causal model: a later token changes nothing before it; every kind of position encoding distinguishes equal
+ * tokens. */
 START_TEST(test_causal_models)
 {
     enum { T = 6, V = 7 };
@@ -353,7 +354,7 @@ START_TEST(test_causal_models)
     CLOSE(y, z, 4 * V, 1e-13);
     for (int k = 0; k < V; k++) {
         changed += fabs(y[4 * V + k] - z[4 * V + k]);
-        apart += fabs(y[V + k] - y[3 * V + k]); /* without positions, too: what stands before is a mean of the same */
+        apart += fabs(y[V + k] - y[3 * V + k]); /* without positions, too: the earlier tokens give the same mean */
     }
     ck_assert_double_gt(changed, 1e-3);
     if (o.positions != BT_POSITIONS_NONE)
@@ -368,7 +369,7 @@ static bt_tensor *lora_gradient(void *user, const bt_batch *batch)
     return bt_grad(bt_sum(bt_square(bt_forward(net, bt_field(batch, "x")))), bt_params(net));
 }
 
-/* At first what the layer gives; then alpha / rank B A x more; and only A and B are parameters. */
+/* Initially the output of the layer; then alpha / rank B A x more; and only A and B are parameters. */
 START_TEST(test_adapters)
 {
     enum { N = 3, IN = 4, OUT = 5, RANK = 2 };
@@ -397,7 +398,7 @@ START_TEST(test_adapters)
         RUN(forward, net, BT_TRAIN, BT_ARRAY(y, N, OUT), {"x", BT_ARRAY(x, N, IN)});
         CLOSE(y, z, N * OUT, 1e-13);
         RUN(lora_gradient, net, BT_TRAIN, BT_ARRAY(g, RANK * IN + OUT * RANK), {"x", BT_ARRAY(x, N, IN)});
-        ck_assert_int_eq(g[0] != 0, trained); /* as B is 0, A gets nothing at first */
+        ck_assert_int_eq(g[0] != 0, trained); /* as B is 0, A has no gradient at first */
         ck_assert(g[RANK * IN] != 0);
         bt_module_free(net);
     }

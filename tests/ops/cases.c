@@ -1,4 +1,4 @@
-/* tests/ops/cases.c: the test cases that the records bring along. */
+/* tests/ops/cases.c: test cases from the op records. */
 #include "cases.h"
 
 #include "ops/ops.h"
@@ -66,7 +66,7 @@ static bool has_f32(const bt_sample *sample)
 static void collect(bt_sampler *sampler, const bt_sample *sample)
 {
     collector *all = sampler->user;
-    bool random = bt_op_flags(all->op) & BT_OP_RANDOM; /* their attributes name the dtype */
+    bool random = bt_op_flags(all->op) & BT_OP_RANDOM; /* their attributes specify the dtype */
     if (all->dtype == BT_F32 && random && !has_f32(sample))
         return;
     if (sample->inputs > CASE_INPUTS || sample->attr_size > sizeof all->list.cases->attr)
@@ -107,7 +107,7 @@ void cases_free(case_list *list)
     free(list->cases);
 }
 
-/* A leaf that reads a variable of its own. */
+/* A leaf that reads its own variable. */
 static bt_tensor *leaf(setup *s, bt_array shape, const double *values)
 {
     bt_var *var = bt_var_new(BT_RUN, BT_BUFFERS, "", "leaf", shape);

@@ -1,4 +1,4 @@
-/* tests/ops/cases.h: the test cases that the records bring along, with their values; and a graph of one op. */
+/* tests/ops/cases.h: the test cases in the op records, with their values; and a graph with a single op. */
 #ifndef TESTS_OPS_CASES_H
 #define TESTS_OPS_CASES_H
 
@@ -23,17 +23,18 @@ typedef struct case_list {
 
 int op_count(void);
 
-/* The op's cases; where the record says f64, with that dtype (BT_F64, or BT_F32). */
+/* The op's cases; if the record says f64, with `dtype` (BT_F64 or BT_F32). */
 case_list cases_of(const bt_op *op, bt_dtype dtype);
 void cases_free(case_list *list);
 
-/* What rounding may do, relative to the largest number: a case that is about numbers of 16 bits; 0: of others. */
+/* The tolerance for rounding, relative to the largest number, of a case that uses 16-bit numbers; 0: for any other
+ * case. */
 double case_rounding(const op_case *c);
 
-/* Random numbers in -1..1, to be freed; `stream` names them. */
+/* Random numbers in -1..1, to be freed; `stream` selects the sequence. */
 double *random_values(int64_t count, uint64_t stream);
 
-/* A graph with the op of a case on variables that hold its values. `op` may be another record than the case's (a twin
+/* A graph with the case's op on variables that hold its values. `op` may be a different record than the case's (a twin
  * without rules). */
 typedef struct setup {
     bt_graph *graph;
@@ -48,7 +49,7 @@ void setup_begin(setup *s, const op_case *c, const bt_op *op); /* the trace stay
 void setup_end(setup *s);
 void setup_values(const setup *s, const op_case *c, interpreter *in);
 
-/* A leaf like x, and its values, which are random. */
+/* A leaf with the shape of x, and its random values. */
 typedef struct extra {
     bt_tensor *leaf;
     double *values;

@@ -112,8 +112,7 @@ static const struct {
     {&bt_op_less, less}, {&bt_op_greater, greater}, {&bt_op_equal, equal},
 };
 
-/* The nearest number with so many bits of fraction, at ties the even one; `least`: the exponent of the last place of
- * the smallest. */
+/* Rounds to `bits` bits of fraction, ties to even; `least`: the exponent of the last place of the smallest number. */
 static double nearest(double x, int bits, int least, double largest)
 {
     if (!isfinite(x) || x == 0)
@@ -140,7 +139,7 @@ static double as_dtype(double x, bt_dtype dtype)
     }
 }
 
-/* ---- places ---- */
+/* ---- indices ---- */
 
 /* Row-major index of element i of shape `dims` as coordinates, and back. */
 static void split(int64_t i, int rank, const int64_t *dims, int64_t *at)
@@ -290,7 +289,7 @@ static void one_hot(const job *j)
     }
 }
 
-/* The element of x that lies `at` along the axis, else where element i of `like` lies. */
+/* The element of x at position `at` along the axis, and otherwise at the indices of element i of `like`. */
 static int64_t beside(const bt_tensor *x, const bt_tensor *like, int64_t i, int64_t axis, int64_t at, int64_t *own)
 {
     int64_t places[BT_MAX_RANK] = {0};
@@ -300,7 +299,7 @@ static int64_t beside(const bt_tensor *x, const bt_tensor *like, int64_t i, int6
     return join(x->rank, x->dims, places);
 }
 
-/* The place of each element is the number of those that come before it. */
+/* The position of each element is the number of elements that come before it. */
 static void argsort(const job *j)
 {
     const bt_sort_attr *attr = j->node->attr;
@@ -354,7 +353,7 @@ static void cumsum(const job *j)
     }
 }
 
-/* By cofactors of the first row. */
+/* By expansion along the first row. */
 static double determinant(const double *a, int64_t n)
 {
     double sum = n == 0;
@@ -404,7 +403,7 @@ static void dot(const job *j)
     }
 }
 
-/* Every product of an element of x, one of w and one of g that belong together; the output is one of the three. */
+/* Visits every product of an element of x, w and g that belong together; the output is one of the three. */
 static void conv(const job *j)
 {
     const bt_conv_attr *attr = j->node->attr;
@@ -431,7 +430,7 @@ static void conv(const job *j)
         }
 }
 
-/* By the text of ops/ops.h and of ops/random.h, not by their code. */
+/* As ops/ops.h and ops/random.h describe it, independent of their code. */
 static void random_numbers(const job *j)
 {
     const bt_random_attr *attr = j->node->attr;
@@ -452,7 +451,7 @@ static void random_numbers(const job *j)
     }
 }
 
-/* One of the two upper halves of an f32; by the text of ops/ops.h. */
+/* One of the two neighbouring upper halves of an f32, as ops/ops.h describes it. */
 static void stochastic_round(const job *j)
 {
     const bt_stochastic_attr *attr = j->node->attr;
@@ -501,7 +500,7 @@ static bool elementwise(const job *j)
     return false;
 }
 
-/* What works on images, by interpret_images.c. */
+/* Ops on images, by interpret_images.c. */
 static bool images(interpreter *in, const bt_node *node)
 {
     const double *given[BT_MAX_ITEMS] = {NULL};
@@ -513,7 +512,7 @@ static bool images(interpreter *in, const bt_node *node)
     return interpret_images(node, given, out);
 }
 
-/* ---- numbers in 8 bits, by the words of the paper: 256 values in order, the nearest of them ---- */
+/* ---- 8-bit numbers, as the paper describes them: 256 values in order, and the nearest of them ---- */
 
 static int by_value(const void *a, const void *b)
 {
@@ -570,7 +569,7 @@ static void decode(const job *j)
         j->out[i] = values[(int)j->a[i]] * j->b[i / 256];
 }
 
-/* A collective of a single rank. */
+/* A collective with a single rank. */
 static void alone(const job *j)
 {
     const bt_collective_attr *attr = j->node->attr;
@@ -614,7 +613,7 @@ static const struct {
     {&bt_op_reduce_scatter, alone},
 };
 
-/* Sums of several, of a single rank. */
+/* Sums of several values, with a single rank. */
 static void all_reduce(interpreter *in, const bt_node *node)
 {
     for (int i = 0; i < node->inputs; i++) {
@@ -654,7 +653,7 @@ static void primitive(interpreter *in, const bt_node *node)
         stop(node, "no such primitive here");
 }
 
-/* The body, traced aside and computed. */
+/* Traces the body separately and computes it. */
 static void composite(interpreter *in, const bt_node *node)
 {
     bt_graph *graph = bt_graph_new();

@@ -54,7 +54,7 @@ static void dot(const bt_node *node, const double *const *in, double *const *out
         }
 }
 
-/* By the text of ops/ops.h. */
+/* As ops/ops.h describes it. */
 static void mix(const bt_node *node, const double *const *in, double *const *out)
 {
     const bt_channel_attr *attr = node->attr;
@@ -77,7 +77,7 @@ static void mix(const bt_node *node, const double *const *in, double *const *out
     }
 }
 
-/* ---- windows: every pixel is asked whether it belongs to the window ---- */
+/* ---- windows: every pixel is tested for membership in the window ---- */
 
 static bool within(const bt_window_attr *attr, int axis, int64_t o, int64_t pixel)
 {
@@ -88,7 +88,7 @@ static bool within(const bt_window_attr *attr, int axis, int64_t o, int64_t pixe
     return pixel + a->padding >= o * a->stride && pixel + a->padding < o * a->stride + a->window;
 }
 
-/* Calls visit for each pixel of each window: s is the small image's element, p the pixel's, at its place there. */
+/* Calls visit for each pixel of each window: s is the index in the small image, p the pixel's index. */
 static void each_pixel(const bt_node *node, const bt_tensor *small, const bt_tensor *large,
                        void (*visit)(const double *const *in, double *const *out, int64_t s, int64_t p, int64_t at,
                                      double share),
@@ -161,7 +161,7 @@ static void by_index(const bt_node *node, const double *const *in, double *const
     }
 }
 
-/* Along the axis, a hat (linear) or a box around each input; at the ends the hat goes on. */
+/* Along the axis, each input has a hat (linear) or a box as its weight; beyond the ends the hat stays constant. */
 static double resample_weight(const bt_resample_attr *attr, int64_t o, int64_t i)
 {
     double place = ((double)o + 0.5) * (double)attr->from / (double)attr->to - 0.5;

@@ -1,5 +1,5 @@
-/* Attention by blocks against plain loops, and its derivatives to second order against those of the plain form, whose
- * weights all stand in memory at once; what dropout drops; what it says of mistakes. */
+/* Attention by blocks against plain loops, and its derivatives to second order against those of the plain form, which
+ * keeps all weights in memory at once; dropout; error messages. */
 #include "test_trace.h"
 
 #include "ops/ops.h"
@@ -85,7 +85,7 @@ static setting begin(const form *f)
     s.k = tensor(s.x[1], s.rank, s.dims[1]);
     s.v = tensor(s.x[2], s.rank, s.dims[2]);
     int64_t rows = f->all || !f->examples ? 1 : f->examples;
-    for (int64_t i = 0; i < rows * f->keys; i++) /* of the second example, no key counts */
+    for (int64_t i = 0; i < rows * f->keys; i++) /* in the second example every key is masked */
         s.mask[i] = i / f->keys == 1 ? 0 : (i * 7 + 3) % 5 > 1;
     if (f->masked)
         s.keep = tensor(s.mask, rows > 1 ? 2 : 1, rows > 1 ? (const int64_t[]){rows, f->keys} : &f->keys);
@@ -109,7 +109,7 @@ static bool counts(const setting *s, int64_t g, int64_t i, int64_t j)
     return !(f->masked && s->mask[example * f->keys + j] == 0) && !(f->causal && j > i + f->keys - f->queries);
 }
 
-/* 1 for the keys that count, [lead, queries, keys]. */
+/* 1 for the visible keys, [lead, queries, keys]. */
 static double *counting(const setting *s)
 {
     double *keep = drawn(s->lead * s->f->queries * s->f->keys, 0), *at = keep;
@@ -120,7 +120,7 @@ static double *counting(const setting *s)
     return keep;
 }
 
-/* By the formula; kept: what dropout does to each weight. */
+/* By the formula; kept: the factor that dropout applies to each weight. */
 static double *loops(const setting *s, const double *kept)
 {
     const form *f = s->f;
@@ -146,7 +146,7 @@ static double *loops(const setting *s, const double *kept)
     return y;
 }
 
-/* All weights at once. */
+/* With all weights at once. */
 static bt_tensor *plain(const setting *s, const double *keep, const double *kept)
 {
     const form *f = s->f;
@@ -161,7 +161,7 @@ static bt_tensor *plain(const setting *s, const double *keep, const double *kept
     return bt_matmul(weight, bt_reshape(s->v, s->lead, f->keys, f->values));
 }
 
-/* The op with a stream of its own, as bt_attention records it in a problem's step. */
+/* The op with its own random stream, as bt_attention records it in a problem's step. */
 static bt_tensor *blocked(const setting *s, bt_tensor *q, bt_tensor *k, bt_tensor *v)
 {
     const form *f = s->f;
@@ -180,7 +180,7 @@ static bt_tensor *blocked(const setting *s, bt_tensor *q, bt_tensor *k, bt_tenso
     return bt_record(&bt_op_attention, &attr, sizeof attr, in, y->node->inputs + 1);
 }
 
-/* Results of the graph, each to be freed. */
+/* The results of the graph, each to be freed. */
 static void compute(bt_tensor *const *x, int count, double **found)
 {
     bt_array results[16];
@@ -193,8 +193,9 @@ static void compute(bt_tensor *const *x, int count, double **found)
     ck_assert_msg(bt_evaluate(graph, results) == BT_OK, "%s", bt_error());
 }
 
-/* What dropout does to each weight, [lead, queries, keys]: seen through equal scores, and values that are the identity.
- * The plain form then has the same mask, so the derivatives below fail where a block is computed again with another. */
+/* The factor that dropout applies to each weight, [lead, queries, keys]: found with equal scores and the identity as
+ * values. The plain form uses the same mask, so the derivatives below fail if a block is recomputed with another
+ * mask. */
 static double *dropped(const form *f)
 {
     form seen = *f;
@@ -205,7 +206,7 @@ static double *dropped(const form *f)
     double *identity = drawn(count, 0), *kept;
     for (int64_t i = 0; i < count; i++)
         identity[i] = i % (f->keys * f->keys) / f->keys == i % f->keys;
-    /* causal blocks draw for the keys that they look at: so each row of the mask must be seen as it is drawn there */
+    /* causal blocks only draw for the keys that they read, so the mask must be found with the same setting */
     seen.causal = f->causal;
     bt_tensor *y = blocked(&s, bt_mul(s.q, 0), s.k, tensor(identity, s.rank, s.dims[2]));
     compute(&y, 1, &kept);
@@ -229,7 +230,7 @@ static void expect(const form *f, const char *what, const double *found, const d
                       f->name, what, (long long)i, found[i], expected[i]);
 }
 
-/* y, the gradient of sum(u y^2) / 2 in q, k, v, and how that changes along the directions. */
+/* y, the gradient of sum(u y^2) / 2 by q, k, v, and its derivative along the directions. */
 static void derivatives(const setting *s, bt_tensor *y, bt_tensor **out)
 {
     bt_tensor *x[] = {s->q, s->k, s->v}, *along = NULL;
@@ -269,7 +270,7 @@ START_TEST(test_forward_and_derivatives)
 }
 END_TEST
 
-/* Of 1,764 weights about 4 in 10 are 0, the others 1 / (1 - p), and blocks do not repeat one another. */
+/* Of 1,764 weights about 4 in 10 are 0, the others 1 / (1 - p), and blocks do not repeat each other. */
 START_TEST(test_what_is_dropped)
 {
     enum { T = 21 };

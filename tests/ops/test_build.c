@@ -1,4 +1,4 @@
-/* The functions of betty/tensor.h: what they compute, dtypes, broadcasting, and what they say of mistakes. */
+/* The functions of betty/tensor.h: values, dtypes, broadcasting, and error messages. */
 #include "interpret.h"
 #include "test_trace.h"
 
@@ -37,7 +37,7 @@ static void expect(int line, bt_tensor *x, bt_dtype dtype, const char *shape, co
     expect(__LINE__, (x), (dtype), (shape), (const double[]){__VA_ARGS__},                                             \
            (int)(sizeof((const double[]){__VA_ARGS__}) / sizeof(double)))
 
-/* Poisons, with this message; then a new trace begins. */
+/* Checks that x is poisoned with this message; then a new trace begins. */
 static void expect_mistake(int line, bt_tensor *x, const char *message)
 {
     ck_assert_msg(bt_poisoned(x) && x != NULL, "line %d: no poison", line);
@@ -73,7 +73,7 @@ START_TEST(test_dtypes)
     EXPECT(bt_mul(0.1, F64(1, 2)), BT_F64, "[2]", 0.1, 0.2);
     EXPECT(bt_mul(F32(1, 2), 3), BT_F32, "[2]", 3, 6);
     EXPECT(bt_add(I32(1, 2), 3), BT_I32, "[2]", 4, 5);
-    EXPECT(bt_add(I64(1, 2), 0.5), BT_F32, "[2]", 1.5, 2.5); /* not cut off to 0 */
+    EXPECT(bt_add(I64(1, 2), 0.5), BT_F32, "[2]", 1.5, 2.5); /* not truncated to 0 */
     EXPECT(bt_mul(U8(255, 51), 1 / 255.), BT_F32, "[2]", 1, 0.2);
     EXPECT(bt_add(U8(200), U8(100)), BT_I32, "[1]", 300);
     EXPECT(bt_div(I32(1, 3), I32(2, 2)), BT_F32, "[2]", 0.5, 1.5);
@@ -139,9 +139,9 @@ START_TEST(test_broadcasting)
                                             "pair of axes must be equal, or one of them 1");
     int64_t nodes = graph->node_count;
     bt_tensor *x = F32(1, 2);
-    (void)bt_add(x, x); /* nothing to repeat, nothing to cast */
+    (void)bt_add(x, x); /* nothing to broadcast, nothing to cast */
     ck_assert_int_eq(graph->node_count - nodes, 2);
-    (void)bt_mul(0.5, x); /* a constant, repeated, times x */
+    (void)bt_mul(0.5, x); /* a constant, broadcast, times x */
     ck_assert_int_eq(graph->node_count - nodes, 5);
 }
 END_TEST
@@ -355,7 +355,7 @@ START_TEST(test_examples_are_not_paired)
 {
     bt_tensor *column = SHAPE(4, 1), *flat = SHAPE(4), *single = SHAPE(1, 1), *alone = SHAPE(1);
     column->batch_axis = flat->batch_axis = single->batch_axis = alone->batch_axis = 0;
-    ck_assert(!bt_poisoned(bt_sub(column, bt_unsqueeze(flat, 0)))); /* meant */
+    ck_assert(!bt_poisoned(bt_sub(column, bt_unsqueeze(flat, 0)))); /* intended */
     ck_assert(!bt_poisoned(bt_sub(column, bt_unsqueeze(flat, 1))));
     ck_assert(!bt_poisoned(bt_sub(bt_squeeze(column, 1), flat)));
     ck_assert(!bt_poisoned(bt_sub(column, SHAPE(4)))); /* a constant row, not examples */
@@ -427,7 +427,8 @@ START_TEST(test_nothing_crashes)
                                 bt_isfinite(m),
                                 bt_as(m, BT_F64),
                                 bt_alias(m)};
-        for (int r = 0; r < BT_COUNT_OF(results); r++) /* bt_concat's list ends at a NULL: there it is not the first */
+        for (int r = 0; r < BT_COUNT_OF(results); r++) /* a NULL ends bt_concat's list, so in this case it is not the
+                                                        * first argument */
             ck_assert_msg(bt_poisoned(results[r]) || (!m && results[r]->node->op == &bt_op_copy) || results[r] == x,
                           "result %d of mistake %d is no poison", r, i);
         bt_check(m, "message");
@@ -466,7 +467,7 @@ START_TEST(test_first_mistake_stays)
 }
 END_TEST
 
-/* ---- what is the same by algebra ---- */
+/* ---- algebraic simplifications ---- */
 
 static void expect_simpler(int line, bt_tensor *y, const bt_op *op)
 {
@@ -511,7 +512,7 @@ START_TEST(test_algebra)
     SIMPLER((bt_pow)(READ, bt_operand_number_(1)), read);
     SIMPLER((bt_pow)(READ, bt_full_like(ONE, 2)), square);
     SIMPLER(bt_neg(bt_neg(READ)), read);
-    SIMPLER(bt_mul(READ, bt_sub(3, 2)), mul); /* of integers: not folded */
+    SIMPLER(bt_mul(READ, bt_sub(3, 2)), mul); /* integers: not folded */
     SIMPLER(bt_mul(READ, bt_sub(3.0, 2.0)), read);
     SIMPLER(bt_mul(READ, bt_div(bt_full_like(READ, 3), 3)), read);
     SIMPLER(bt_reshape(bt_reshape(READ, 6), 2, 3), read);

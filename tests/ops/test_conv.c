@@ -1,5 +1,5 @@
-/* Convolutions against PyTorch's numbers: values, gradients and Hessian-vector products; one dimension; and what is
- * said of mistakes. */
+/* Convolutions against PyTorch's numbers: values, gradients and Hessian-vector products; one dimension; error
+ * messages. */
 #include "support/scene.h"
 
 #include "support/suite.h"
@@ -16,8 +16,9 @@ typedef struct golden {
     double y[MOST], gradient[3][MOST], product[3][MOST]; /* of x, weight, bias */
 } golden;
 
-/* Origin: PyTorch 2.15, float64, torch.nn.functional.conv2d on permuted tensors. Operands are ramps (below): x by 37,
- * weight by 29, bias by 53. The loss is the sum of sin(y); products are those of its Hessian with ramps by 17. */
+/* Origin: PyTorch 2.15, float64, torch.nn.functional.conv2d on permuted tensors. Operands are ramps (below): x with
+ * step 37, weight 29, bias 53. The loss is the sum of sin(y); products are those of its Hessian with ramps of step
+ * 17. */
 static const golden goldens[] = {
     {
         .x = {1, 4, 5, 2},
@@ -218,7 +219,7 @@ START_TEST(golden_values)
 }
 END_TEST
 
-/* [1, 2, 3, 4] with (10, 1): 10 x[i] + x[i + 1], from every second place of 0 1 2 3 4 0 on. */
+/* [1, 2, 3, 4] with (10, 1): 10 x[i] + x[i + 1], at every second place of 0 1 2 3 4 0. */
 START_TEST(one_dimension)
 {
     scene s;
@@ -241,7 +242,7 @@ START_TEST(one_dimension)
 }
 END_TEST
 
-/* ---- mistakes ---- */
+/* ---- errors ---- */
 
 static void expect_mistake(scene *s, bt_tensor *y, const char *message)
 {
@@ -291,7 +292,7 @@ START_TEST(mistakes)
 }
 END_TEST
 
-/* More padding than memory: said, not tried. */
+/* Padding larger than memory is refused at once. */
 START_TEST(too_large)
 {
     scene s;

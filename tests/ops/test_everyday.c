@@ -1,5 +1,5 @@
-/* Everyday functions against plain loops in C: their values, and first and second derivatives as differences of what
- * the loops give; einsum against a loop over all letters; what they say of mistakes. */
+/* Everyday functions against plain loops in C: values, and first and second derivatives by finite differences of the
+ * loops; einsum against a loop over all letters; error messages. */
 #include "interpret.h"
 #include "test_trace.h"
 
@@ -24,7 +24,7 @@ static const double weights[N] = {1.5, -0.4, 0.8, 2.2, -1.1, 0.3, 0.9, -1.9, 0.6
 
 static bt_tensor *as(bt_tensor *x, int64_t a, int64_t b) { return bt_reshape(x, a, b); }
 
-/* sum w y^3, of as many w as y has elements */
+/* sum w y^3, with as many w as y has elements */
 static bt_tensor *weighed(bt_tensor *y)
 {
     int64_t count = bt_tensor_count(y);
@@ -109,7 +109,7 @@ static double running_plain(const double *x)
     return weighed_plain(y, N);
 }
 
-static double spread_plain(const double *x, int step, int count) /* sum of squares around the mean / (count - 1) */
+static double spread_plain(const double *x, int step, int count) /* sum of squared deviations / (count - 1) */
 {
     double mean = 0, sum = 0;
     for (int i = 0; i < count; i++)
@@ -228,7 +228,7 @@ static double moved(const struct function *f, int i, double a, double b)
     return f->plain(x);
 }
 
-/* Errors of fourth order in the step, by Richardson's extrapolation. */
+/* The error is of fourth order in the step, by Richardson extrapolation. */
 static double slope(const struct function *f, int i, double h)
 {
     double wide = (moved(f, i, h, 0) - moved(f, i, -h, 0)) / (2 * h);
@@ -280,7 +280,7 @@ static int64_t offset(const char *letters, size_t count, const int64_t *at, cons
     return place;
 }
 
-/* "ab,bc" with "ac": out[...] of every assignment of the letters. */
+/* "ab,bc" with "ac": out[...] for every assignment of the letters. */
 static void every_letter(const char *operands, const char *result, double *const *values, const int64_t *sizes,
                          double *out)
 {
@@ -363,7 +363,7 @@ START_TEST(test_einsum)
 }
 END_TEST
 
-/* ---- where a value is special ---- */
+/* ---- special values ---- */
 
 static void expect(int line, bt_tensor *x, const double *expected, int count)
 {
@@ -409,7 +409,7 @@ START_TEST(test_special_values)
     EXPECT(bt_norm(F64(-2)), 2);
     bt_tensor *index, *top = bt_topk(F64(1, 7, 7, 3), 3, -1, &index);
     EXPECT(bt_concat(0, top, bt_as(index, BT_F64)), 7, 7, 3, 1, 2, 3);
-    /* Where the root is 0 its derivatives are 0; a target of 0 counts as 0, whatever the prediction says. */
+    /* Where the root is 0 its derivatives are 0; a target of 0 counts as 0, whatever the prediction. */
     bt_tensor *x = F64(0, 0);
     EXPECT(bt_grad(bt_norm(x), x), 0, 0);
     x = F64(2, 2, 2);
@@ -417,13 +417,13 @@ START_TEST(test_special_values)
     bt_tensor *log_q = bt_reshape(F64(-INFINITY, 0), 1, 2), *p = bt_reshape(F64(0, 1), 1, 2);
     bt_tensor *loss = bt_kl_div(log_q, p);
     EXPECT(bt_concat(1, bt_unsqueeze(loss, 0), bt_grad(bt_sum(loss), log_q), bt_grad(bt_sum(loss), p)), 0, 0, -1, 0, 1);
-    /* Ties: the first takes the whole derivative of what it is chosen for. */
+    /* Ties: the first one gets the whole derivative. */
     x = F64(5, 5, 1);
     EXPECT(bt_grad(bt_sum(bt_topk(x, 1, 0, NULL)), x), 1, 0, 0);
 }
 END_TEST
 
-/* Long lines go by merging, short ones and a few of many by insertion: all agree with qsort. */
+/* Long lines use merge sort, short ones and small selections insertion sort: all agree with qsort. */
 START_TEST(test_long_lines)
 {
     static double x[3 * 1000];
@@ -448,7 +448,7 @@ START_TEST(test_long_lines)
 }
 END_TEST
 
-/* ---- mistakes ---- */
+/* ---- errors ---- */
 
 static void expect_mistake(int line, bt_tensor *x, const char *message)
 {
@@ -493,7 +493,7 @@ START_TEST(test_mistakes)
 }
 END_TEST
 
-/* A place or a label that is none ends the run with a message. */
+/* An invalid index or label ends the run with a message. */
 START_TEST(test_places_outside)
 {
     double out[6];
@@ -512,7 +512,7 @@ START_TEST(test_places_outside)
 }
 END_TEST
 
-/* Which axis of the result counts the examples. */
+/* Which axis of the result is the batch axis. */
 START_TEST(test_batch_axis)
 {
     bt_tensor *x = bt_reshape(F64(1, 2, 3, 4, 5, 6), 3, 2), *label = I32(0, 1, 1);

@@ -75,7 +75,7 @@ START_TEST(test_detach_and_friends)
     bt_tensor *y = bt_sum(bt_mul(bt_stop(x), bt_mul(bt_detach(x), x))), *one = number(1), *result;
     bt_vjp(graph, &y, &one, 1, &x, 1, &result, true); /* through detach, not through stop */
     EXPECT(result, 8, 18);
-    /* A derivative that is never taken does not spoil one that is. */
+    /* A derivative on a path not taken does not affect the result. */
     bt_tensor *positive = bt_greater(x, 2), *safe = bt_where(positive, bt_sub(x, 2), 1);
     EXPECT(GRAD(bt_where(positive, bt_sqrt(safe), 0), x), 0, 0.5);
 }
@@ -106,11 +106,11 @@ START_TEST(test_cross_entropy_options)
     ck_assert_int_eq(count->dtype, BT_I64);
     EXPECT(count, 3);
     EXPECT(bt_label_count(label, BT_NO_LABEL), 4);
-    EXPECT(bt_label_count(label, (int64_t)1 << 40), 4); /* of 32 bits none is that */
+    EXPECT(bt_label_count(label, (int64_t)1 << 40), 4); /* no 32-bit label has this value */
 }
 END_TEST
 
-/* To third order: against the sum over all classes. */
+/* To third order: compared with the sum over all classes. */
 START_TEST(test_smoothed_cross_entropy)
 {
     bt_tensor *logits = bt_reshape(VECTOR(0.5, -1.2, 2, 1.1, 0.3, -0.4, -0.7, 0.9, 0.2, 3, -2, 1), 4, 3);
@@ -265,8 +265,8 @@ START_TEST(test_dropout_derivative)
 }
 END_TEST
 
-/* Rounded by chance, with the derivative 1; each part of each name has random numbers of its own, each update others.
- */
+/* Random rounding with the derivative 1; each part of each name has its own random numbers, and each update draws new
+ * ones. */
 START_TEST(test_stochastic_round)
 {
     int64_t counts[] = {3, 4};
@@ -275,7 +275,7 @@ START_TEST(test_stochastic_round)
     enum { N = 64, WAYS = 4 };
     float between[N];
     for (int i = 0; i < N; i++)
-        between[i] = 1 + 0x1p-8F; /* halfway to the next number of bf16 */
+        between[i] = 1 + 0x1p-8F; /* halfway to the next bf16 number */
     trace.seed = 17;
     bt_tensor *x = bt_constant(BT_ARRAY(between, N)), *count = bt_trace_read(&updates);
     bt_tensor *y[WAYS] = {bt_stochastic_round(x, "w", "m", count), bt_stochastic_round(x, "w", "v", count),

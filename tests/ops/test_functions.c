@@ -1,5 +1,5 @@
-/* Elementwise functions that are made of others, against the C library's, with first and second derivatives as
- * differences of these; arrangements, logic and linear algebra against numbers done by hand. */
+/* Elementwise functions that are compositions of others, against the C library's, with first and second derivatives by
+ * finite differences; rearrangement, logic and linear algebra against numbers worked out by hand. */
 #include "interpret.h"
 #include "test_trace.h"
 
@@ -142,7 +142,7 @@ START_TEST(test_arrangements)
 }
 END_TEST
 
-/* Each is the product of the others, also beside zeros. */
+/* Each is the product of the others, also if some are zero. */
 START_TEST(test_derivative_of_a_product)
 {
     trace_open(BT_F64);
@@ -185,7 +185,7 @@ END_TEST
 START_TEST(test_linear_algebra)
 {
     trace_open(BT_F64);
-    EXPECT(bt_linear_solve(bt_reshape(F64(0, 2, 1, 1), 2, 2), F64(4, 5)), 3, 2); /* rows are exchanged */
+    EXPECT(bt_linear_solve(bt_reshape(F64(0, 2, 1, 1), 2, 2), F64(4, 5)), 3, 2); /* rows are swapped */
     EXPECT(bt_inverse(bt_reshape(F64(2, 1, 1, 1), 2, 2)), 1, -1, -1, 2);
     EXPECT(bt_logdet(bt_reshape(F64(2, 1, 1, 3, -2, 0, 0, 1), 2, 2, 2)), log(5), log(2));
     EXPECT(bt_logdet(bt_reshape(F64(1, 2, 2, 4), 2, 2)), -INFINITY);

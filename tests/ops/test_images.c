@@ -1,5 +1,5 @@
-/* Norms over channels, pooling and resampling: values, gradients and Hessian-vector products of PyTorch, by the kernels
- * that run; what is equal, or no number; and mistakes. */
+/* Norms over channels, pooling and resampling: values, gradients and Hessian-vector products against PyTorch, with the
+ * kernels that actually run; ties and NaN; error messages. */
 #include "golden_images.h"
 #include "interpret.h"
 #include "test_trace.h"
@@ -32,7 +32,7 @@ static void end(void)
         bt_var_free(vars[i]);
 }
 
-/* A variable: sin(factor i + phase) + more; or, whole = 2, the whole numbers below twice that. */
+/* A variable: sin(factor i + phase) + more; or, whole = 2, integers below twice that. */
 static bt_tensor *numbers(bt_dtype dtype, int rank, const int64_t *dims, double factor, double phase, double more,
                           double whole)
 {
@@ -141,7 +141,7 @@ START_TEST(test_golden)
 }
 END_TEST
 
-/* The largest pixel is the first in the order of rows; of those that are no number, the last; never the padding. */
+/* The maximum is the first in row order; among NaN, the last; never the padding. */
 START_TEST(test_largest_is_pytorchs)
 {
     static const float x[] = {1, 3, 3, /**/ 2, 3, 1, /**/ NAN, 0, NAN}, low[] = {-INFINITY, -INFINITY};
@@ -160,7 +160,8 @@ START_TEST(test_largest_is_pytorchs)
 }
 END_TEST
 
-/* Statistics are those of the rows; batch norm with them is batch norm; without scale and shift these are 1 and 0. */
+/* Statistics are those of the rows; batch norm with given statistics is the same; without scale and shift these are 1
+ * and 0. */
 START_TEST(test_batch_norm_of_statistics)
 {
     static const int64_t dims[] = {3, 2, 2, 5}, one = 5;
@@ -180,7 +181,7 @@ START_TEST(test_batch_norm_of_statistics)
 }
 END_TEST
 
-/* Each group of neighbouring rows by itself, against plain loops. */
+/* Each group of adjacent rows separately, against plain loops. */
 START_TEST(test_batch_norm_of_groups)
 {
     enum { N = 8, PIXELS = 3, C = 5, ROOM = N * PIXELS * C };

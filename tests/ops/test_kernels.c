@@ -1,6 +1,6 @@
 /* Every kernel of every instruction set that this machine runs, against the interpreter (composites: against their
  * body): both dtypes, and f32 stored in 16 bits; dense and strided inputs, one thread and two; and each declared
- * overwriting, aliased against copied. */
+ * overwriting, in place against out of place. */
 #include "cases.h"
 
 #include "backend/cpu/cpu.h"
@@ -13,7 +13,7 @@
 
 static const char *const isas[] = {"", "generic", "v3", "v4"};
 
-/* A kernel's call with memory of its own. */
+/* A kernel's call and its memory. */
 typedef struct run {
     bt_call call;
     bt_view in[CASE_INPUTS], out[BT_MAX_OUTPUTS];
@@ -30,7 +30,7 @@ static void *aligned(run *r, size_t size)
     return memory;
 }
 
-/* stored: how f32 numbers lie in memory. */
+/* stored: the format of f32 numbers in memory. */
 static bt_view view_of(bt_array shape, bool dense, bt_dtype stored)
 {
     bt_view view = {.dtype = shape.dtype == BT_F32 && bt_dtype_half(stored) ? stored : shape.dtype, .rank = shape.rank};
@@ -86,7 +86,7 @@ static void run_end(run *r)
         bt_free_aligned(r->result[o]);
 }
 
-/* False: the kernel does not take it. over[o] >= 0: output o is written over that input. */
+/* False: the kernel does not accept it. over[o] >= 0: output o is written over that input. */
 static bool launch(run *r, const bt_kernel_impl *kernel, const int *over)
 {
     if (!bt_kernel_accepts(kernel, &r->call))
@@ -118,7 +118,7 @@ static double tolerance(const bt_op *op, bt_dtype dtype)
     return op == &bt_op_normal ? 1e-3 : 2e-6; /* normal: from 24 bits of each word */
 }
 
-/* What rounding to 16 bits may do beside: one unit in the last place. */
+/* The additional error of rounding to 16 bits: one unit in the last place. */
 static double unit(double x, bt_dtype stored)
 {
     return stored == BT_BF16 ? fabs(x) * 0x1p-7 + 0x1p-133 : stored == BT_F16 ? fabs(x) * 0x1p-10 + 0x1p-24 : 0;
@@ -172,7 +172,7 @@ static void check_case(const op_case *c, bt_dtype stored, const bt_kernel_impl *
     interpreter *in = interpreter_new(s.graph);
     setup_values(&s, c, in);
     interpreter_run(in);
-    bool any = c->op->body || c->op->info->view || bt_dtype_half(stored); /* these can do without, or with copies */
+    bool any = c->op->body || c->op->info->view || bt_dtype_half(stored); /* these work without one, or with copies */
     for (; *kernels; kernels++) {
         if ((*kernels)->op != c->op)
             continue;
@@ -192,7 +192,7 @@ static void check_case(const op_case *c, bt_dtype stored, const bt_kernel_impl *
     setup_end(&s);
 }
 
-/* f32 numbers that 16 bits hold exactly. */
+/* f32 numbers that are exact in 16 bits. */
 static void round_values(op_case *c, bt_dtype stored)
 {
     for (int i = 0; i < c->sample.inputs && bt_dtype_half(stored); i++)
@@ -205,7 +205,7 @@ START_TEST(test_kernels)
 {
     const bt_op *op = bt_op_table[_i / BT_COUNT_OF(isas)];
     const bt_kernel_impl *const *kernels = bt_cpu_kernels(isas[_i % BT_COUNT_OF(isas)]);
-    if (device_backend()) /* its own, once */
+    if (device_backend()) /* the device's own kernels, once */
         kernels = _i % BT_COUNT_OF(isas) ? NULL : device_backend()->kernels.list();
     if (!kernels || bt_op_flags(op) & (BT_OP_LEAF | BT_OP_EFFECT))
         return;

@@ -1,4 +1,4 @@
-/* What the records say of themselves, against what the ops do: shapes, mistakes, views, folding, linearity. */
+/* The claims of the op records against the behaviour of the ops: shapes, errors, views, folding, linearity. */
 #include "cases.h"
 
 #include "ops/ops.h"
@@ -48,8 +48,8 @@ START_TEST(test_records_are_complete)
 }
 END_TEST
 
-/* In both dtypes: infer accepts every case; the body has the same shape (the interpreter sees to that); what the flags
- * and the overwrites promise of shapes holds; the attributes can be printed. */
+/* In both dtypes: infer accepts every case; the body has the same shape (checked by the interpreter); the claims of
+ * flags and overwrites about shapes hold; the attributes can be printed. */
 START_TEST(test_shapes)
 {
     const bt_op *op = bt_op_table[_i];
@@ -84,7 +84,7 @@ START_TEST(test_shapes)
 }
 END_TEST
 
-/* Records the case with one input of another shape or dtype: it is refused by name, or it still computes. */
+/* Records the case with one input of another shape or dtype: it is refused with the op's name, or it still computes. */
 static bool refused(const op_case *c, int input, bt_array shape)
 {
     op_case changed = *c;
@@ -108,7 +108,7 @@ static bool refused(const op_case *c, int input, bt_array shape)
         interpreter_run(in);
         interpreter_free(in);
     }
-    ck_assert_str_eq(bt_error(), ""); /* the message lives in the graph */
+    ck_assert_str_eq(bt_error(), ""); /* the message is kept in the graph */
     setup_end(&s);
     free(values);
     return refused;
@@ -167,9 +167,9 @@ START_TEST(test_missing_inputs_poison)
 }
 END_TEST
 
-/* ---- views: the strides lead to the elements that the op gives ---- */
+/* ---- views: the strides lead to the elements that the op computes ---- */
 
-/* Lays the values out in memory, dense (first axis outermost), or last axis outermost with gaps. Returns the memory. */
+/* Stores the values in memory, dense (first axis outermost), or last axis outermost with gaps. Returns the memory. */
 static double *lay_out(const op_case *c, bool dense, bt_view *view)
 {
     bt_array shape = c->shape[0];
@@ -265,7 +265,7 @@ START_TEST(test_reshape_of_strided_views)
     ck_assert(!reshapes(2, LIST(3, 4), LIST(1, 3), 1, LIST(12), NULL));               /* transposed */
     ck_assert(reshapes(3, LIST(2, 3, 4), LIST(12, 4, 1), 2, LIST(6, 4), LIST(4, 1))); /* merges */
     ck_assert(reshapes(2, LIST(3, 4), LIST(0, 0), 1, LIST(12), LIST(0)));             /* one number */
-    ck_assert(!reshapes(2, LIST(3, 4), LIST(0, 1), 1, LIST(12), NULL));               /* a row, repeated */
+    ck_assert(!reshapes(2, LIST(3, 4), LIST(0, 1), 1, LIST(12), NULL));               /* a row, broadcast */
     ck_assert(reshapes(2, LIST(3, 4), LIST(1, 3), 4, LIST(1, 3, 1, 4), NULL));        /* ones in between */
     ck_assert(!reshapes(2, LIST(4, 6), LIST(1, 4), 2, LIST(6, 4), NULL));
     ck_assert(reshapes(2, LIST(4, 6), LIST(6, 1), 2, LIST(6, 4), LIST(4, 1)));
@@ -304,7 +304,7 @@ START_TEST(test_folding_computes_the_op)
 }
 END_TEST
 
-/* f(a x + b z) = a f(x) + b f(z) in the differentiable inputs together, the others staying as they are. */
+/* f(a x + b z) = a f(x) + b f(z) in all differentiable inputs together, with the others fixed. */
 START_TEST(test_linear_ops_are_linear)
 {
     const bt_op *op = bt_op_table[_i];

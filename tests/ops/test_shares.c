@@ -1,5 +1,5 @@
-/* What the records say of a part of their operands, against the whole: every case of every op, on ranks that have their
- * own rows of an operand, of one axis or another, or summands of it, gives the values of one rank. */
+/* The sharding rules of the op records: every case of every op, on ranks that hold their own rows of an operand along
+ * some axis, or summands of it, gives the values of one rank. */
 #include "cases.h"
 
 #include "ops/ops.h"
@@ -15,9 +15,9 @@
 
 static setup s;
 static ranks r;
-static int runs, gathered; /* with a value that is gathered */
+static int runs, gathered; /* runs with a gathered value */
 
-/* The case on variables, its outputs assigned to variables of a phase that nobody knows yet. */
+/* The case on variables, with its outputs assigned to variables of a phase whose layout is not known yet. */
 static void begin(const op_case *c)
 {
     setup_begin(&s, c, c->op);
@@ -30,7 +30,7 @@ static void begin(const op_case *c)
     }
 }
 
-/* Where a rank's own graph takes no other, the kernels compute the same on it: on one row, or none. */
+/* If a rank's own graph has no collective, the kernels compute the same on it, also with one row or none. */
 static void run_alone(const op_case *c, int rank)
 {
     bt_graph *own = r.graphs[rank];
@@ -56,7 +56,7 @@ static void run_alone(const op_case *c, int rank)
     free(found);
 }
 
-/* On `count` ranks, with these operands lying so. */
+/* On `count` ranks, with these layouts of the operands. */
 static void try(const op_case *c, const bt_spread *spreads, int count, const char *how)
 {
     char name[400];
@@ -82,8 +82,8 @@ static void try_ranks(const op_case *c, const bt_spread *spreads, const char *ho
         try(c, spreads, count, how);
 }
 
-/* Operand i along each of its axes, as rows of one element and as rows of two; by itself, and with all operands that
- * are as long along it. */
+/* Operand i divided along each of its axes, into rows of one element and of two; alone, and together with all operands
+ * of the same length along it. */
 static void try_axes(const op_case *c, int i, bool together)
 {
     for (int axis = 0; axis < c->shape[i].rank; axis++)
@@ -110,7 +110,7 @@ static bool adds(const op_case *c, int i)
     return bt_dtype_floats(c->shape[i].dtype) && !bt_dtype_half(c->shape[i].dtype);
 }
 
-/* Each operand, and then all of them, as summands. */
+/* Each operand, and then all of them, as partial sums. */
 static void try_summands(const op_case *c)
 {
     bt_spread all[CASE_INPUTS] = {{.kind = BT_REPLICATED}};
@@ -126,8 +126,8 @@ static void try_summands(const op_case *c)
     try_ranks(c, all, "all as summands");
 }
 
-/* In how many of these runs a value is gathered: as of cumsum along its own axis, of a convolution's window split by
- * channels, of an optimiser's operands. Of all other ops in none. */
+/* The number of these runs in which a value is gathered: as for cumsum along its own axis, for a convolution's window
+ * divided by channels, or for an optimiser's operands. For all other ops: none. */
 static const struct {
     const char *op;
     int runs;

@@ -1,6 +1,6 @@
-/* Derivatives of every op, walked by the table: vjp against jvp, both against differences in double precision, to third
- * order; reverse over reverse, forward over reverse and reverse over forward agree; second derivatives are symmetric;
- * a rule that was written by hand equals the derivative of the body. */
+/* Derivatives of every op in the table: vjp against jvp, both against finite differences in double precision, to third
+ * order; reverse over reverse, forward over reverse and reverse over forward agree; second derivatives are symmetric; a
+ * hand-written rule equals the derivative of the body. */
 #include "cases.h"
 
 #include "ops/ops.h"
@@ -14,8 +14,8 @@
 
 enum { X = CASE_INPUTS, Y = BT_MAX_OUTPUTS };
 
-/* A case with everything that is compared. xs: the inputs that have a derivative; u: cotangents of the outputs;
- * v, w: two tangents of the inputs. */
+/* A case with everything to compare. xs: the inputs with a derivative; u: cotangents of the outputs; v, w: two tangents
+ * of the inputs. */
 typedef struct walk {
     setup s;
     const op_case *c;
@@ -39,7 +39,7 @@ static void leaves_of(const extra *extras, int count, bt_tensor **leaves)
         leaves[i] = extras[i].leaf;
 }
 
-/* Bit i of x_mask: the i-th input with a derivative moves; bit o of y_mask: the o-th output has a cotangent. */
+/* Bit i of x_mask: the i-th differentiable input has a tangent; bit o of y_mask: the o-th output has a cotangent. */
 static void walk_begin(walk *all, const op_case *c, const bt_op *op, unsigned x_mask, unsigned y_mask)
 {
     unsigned inputs = 0, outputs = 0;
@@ -159,8 +159,8 @@ static void assert_equal(const walk *all, const interpreter *in, const char *wha
     }
 }
 
-/* `slope` against the difference quotient of f along v, extrapolated (Richardson): error of fourth order in the step.
- */
+/* `slope` against the difference quotient of f along v, by Richardson extrapolation: error of fourth order in the
+ * step. */
 static void assert_slope(const walk *all, const interpreter *in, interpreter *const *moved, double step,
                          const char *what, bt_tensor *const *f, bt_tensor *const *slope, bt_tensor *const *like,
                          int count)
@@ -274,7 +274,7 @@ START_TEST(test_compiled)
 }
 END_TEST
 
-/* All inputs together, then each alone, then all but one: a rule is given NULL for what does not move. Each output
+/* All inputs together, then each alone, then all but one: a rule gets NULL for inputs without a tangent. Each output
  * alone. */
 static void check_case(const op_case *c)
 {
@@ -298,7 +298,7 @@ START_TEST(test_derivatives)
 }
 END_TEST
 
-/* The same op without its rules. Derivative ops point at their base for as long as the library lives. */
+/* The same op without its rules. Derivative ops refer to their base op for the lifetime of the library. */
 static const bt_op *without_rules(int index)
 {
     static bt_op twins[256];
@@ -314,7 +314,7 @@ static void check_rule(const op_case *c, const bt_op *twin)
     walk rule, body;
     int orders = c->sample.kink ? 1 : 3;
     double rounding = case_rounding(c);
-    walk_begin(&rule, c, c->op, ~0U, ~0U); /* traces nest: one is finished before the next begins */
+    walk_begin(&rule, c, c->op, ~0U, ~0U); /* traces nest: finish one before beginning the next */
     differentiate(&rule, orders);
     walk_begin(&body, c, twin, ~0U, ~0U);
     differentiate(&body, orders);

@@ -1,4 +1,5 @@
-/* tests/ops/test_trace.h: the trace that a test builds its graph in. For one test program each: it has the trace. */
+/* tests/ops/test_trace.h: the trace in which a test builds its graph. Include it in one file of a test program: it
+ * defines the trace. */
 #ifndef TESTS_OPS_TEST_TRACE_H
 #define TESTS_OPS_TEST_TRACE_H
 
@@ -8,7 +9,7 @@
 static bt_graph *graph;
 static bt_trace trace;
 
-/* Numbers without a dtype of their own get this one. */
+/* `dtype` is the default for numbers. */
 static void trace_open(bt_dtype dtype)
 {
     bt_error_clear();
@@ -17,7 +18,7 @@ static void trace_open(bt_dtype dtype)
     bt_trace_begin(&trace, graph, BT_TRAIN, dtype);
 }
 
-/* The test fails where an error is left. */
+/* Fails the test if an error is pending. */
 static void trace_close(void)
 {
     bt_trace_end(&trace);

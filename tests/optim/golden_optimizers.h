@@ -1,5 +1,5 @@
-/* tests/optim/golden_optimizers.h: printed by golden_optimizers.py with PyTorch 2.15.0+cu132 and transformers
- * 5.24.0, in double precision: the parameters after so many steps. */
+/* tests/optim/golden_optimizers.h: printed by golden_optimizers.py with PyTorch 2.15.0+cu132 and transformers 5.24.0,
+ * in double precision: the parameters after some steps. */
 enum { GOLDEN_STEPS = 30, GOLDEN_SHOWN = 4 };
 static const int golden_shown[GOLDEN_SHOWN] = {1, 2, 6, 30};
 static const struct {

@@ -1,4 +1,5 @@
-/* Numbers in 8 bits and the optimisers that keep their state so: books, steps, bytes, and how far Adam is. */
+/* 8-bit numbers and the optimisers that keep their state in them: code books, steps, bytes, and the distance from
+ * Adam. */
 #include "plain.h"
 
 #include "nn/module.h"
@@ -40,14 +41,14 @@ START_TEST(books)
         ck_assert_int_eq(bt_code_of(&with_signs, x[i]), codes[i]);
     for (int i = 0; i < 3; i++)
         ck_assert_int_eq(bt_code_of(&positive, x[i]), without[i]);
-    ck_assert_int_eq(bt_code_of(&with_signs, 1e-30), 128); /* what is not 0 has no code of 0 */
+    ck_assert_int_eq(bt_code_of(&with_signs, 1e-30), 128); /* only 0 has the code 0 */
     ck_assert_int_eq(bt_code_of(&with_signs, -1e-30), 126);
     ck_assert_int_eq(bt_code_of(&with_signs, -0.0), 127);
     ck_assert_int_eq(bt_code_of(&positive, 1e-30), 1);
 }
 END_TEST
 
-/* The nearest of all, whatever the number. */
+/* The nearest code, for any number. */
 START_TEST(nearest)
 {
     for (int kind = 0; kind < 2; kind++) {
@@ -64,14 +65,14 @@ START_TEST(nearest)
 }
 END_TEST
 
-/* ---- steps: a parameter of many elements, all blocks alike: four numbers, repeated ---- */
+/* ---- steps: a parameter of many elements with identical blocks: four numbers, repeated ---- */
 
 enum { MANY = 4096, SMALL = 4095 };
 
 typedef struct job {
     bt_module *module;
     bt_optimizer *optimizer;
-    double centre; /* of a bowl; NaN: the gradient is the batch */
+    double centre; /* of a bowl; NaN: the batch is the gradient */
 } job;
 
 static bt_tensor *step(void *user, const bt_batch *batch)
@@ -97,7 +98,7 @@ static void job_new(job *j, const char *name, int count, double lr, bt_dtype dty
     ck_assert_int_eq(bt_optimizer_set(j->optimizer, "lr", lr), BT_OK);
 }
 
-/* The same with a table in the place of the vector. */
+/* The same with a table instead of the vector. */
 static void job_new_table(job *j, const char *name)
 {
     job_new(j, name, MANY, 0.05, BT_F32);
@@ -124,7 +125,7 @@ static void job_run(job *j, bt_function *function, const double *g, int count)
 
 static double number(const bt_var *var, int64_t i) { return bt_get(var->dtype, var_near(var), i); }
 
-/* Origin: the words of the paper in numpy, float64; the first step is Adam's own. */
+/* Origin: the paper's description in numpy, float64; the first step is Adam's own. */
 static const double after[2][4] = {{.900000010, 2.099999995, 2.900000003, 4.099999998},
                                    {.808437613, 2.126677366, 2.885239874, 4.156785959}};
 static const int codes_m[2][4] = {{201, 35, 237, 0}, {255, 56, 196, 14}};
@@ -159,7 +160,7 @@ START_TEST(two_steps_of_adam8bit)
 }
 END_TEST
 
-/* ---- a bowl: a thousand steps end where those of Adam, or Lion, do ---- */
+/* ---- a bowl: a thousand steps end at the same point as Adam, or Lion ---- */
 
 static const char *const names[3][2] = {{"adam8bit", "adam"}, {"adamw8bit", "adamw"}, {"lion8bit", "lion"}};
 
@@ -195,7 +196,7 @@ START_TEST(a_bowl)
 }
 END_TEST
 
-/* A parameter of fewer than 4,096 elements is not touched by codes: the same bits. */
+/* A parameter of fewer than 4,096 elements does not use codes: the same bits. */
 START_TEST(small_parameters)
 {
     static double eight[MANY], whole[MANY];
@@ -206,8 +207,8 @@ START_TEST(small_parameters)
 }
 END_TEST
 
-/* A table of an embedding has no codes either, whatever its size (Dettmers et al., section 2.3): the same bits, and as
- * many bytes as the parameter has. */
+/* An embedding's table has no codes either, at any size (Dettmers et al., section 2.3): the same bits, and as many
+ * bytes as the parameter. */
 START_TEST(tables)
 {
     static double g[MANY];
@@ -235,7 +236,8 @@ START_TEST(tables)
 }
 END_TEST
 
-/* An element without gradient does not move, whatever its block does; an update that is left out changes nothing. */
+/* An element without a gradient does not move, whatever the rest of its block does; a skipped update changes
+ * nothing. */
 START_TEST(what_stays)
 {
     static double g[MANY], before[MANY];

@@ -79,7 +79,7 @@ typedef struct slope_job {
     bt_optimizer *optimizer;
 } slope_job;
 
-static bt_tensor *slope_step(void *user, const bt_batch *batch) /* the gradient is the batch itself */
+static bt_tensor *slope_step(void *user, const bt_batch *batch) /* the batch itself is the gradient */
 {
     slope_job *job = user;
     bt_tensor *loss = bt_sum(bt_mul(bt_field(batch, "g"), bt_forward(job->module)));

@@ -1,4 +1,4 @@
-/* Rules: optimisers of one's own, groups, `schedule`, bytes of state, and what is said about mistakes. */
+/* Rules: user-defined optimisers, groups, `schedule`, bytes of state, and error messages. */
 #include "plain.h"
 
 #include "nn/module.h"
@@ -15,7 +15,7 @@ static void assert_message(const char *part)
     bt_error_clear();
 }
 
-/* ---- an optimiser of one's own: sign of a running mean ---- */
+/* ---- a user-defined optimiser: the sign of a running mean ---- */
 
 static bt_tensor *lion_update(bt_rule *rule, bt_tensor *param, bt_tensor *grad)
 {
@@ -44,7 +44,7 @@ START_TEST(test_an_optimizer_of_ones_own)
         plain_noise(step, noise);
         plain_grad(&state, noise, grad);
         if (step == 4 || step == 11)
-            noise[3] = (double)NAN; /* left out, slot included, though the update knows nothing of that */
+            noise[3] = (double)NAN; /* skipped, including the slot, although the update does not handle that */
         else
             for (int i = 0; i < PLAIN_SIZE; i++) {
                 double direction = 0.9 * state.m[i] + 0.1 * grad[i];
@@ -58,7 +58,7 @@ START_TEST(test_an_optimizer_of_ones_own)
 }
 END_TEST
 
-/* ---- what an update can get wrong ---- */
+/* ---- errors in an update ---- */
 
 static bt_tensor *no_such_hyper(bt_rule *rule, bt_tensor *param, bt_tensor *grad)
 {
@@ -191,7 +191,7 @@ START_TEST(test_settings_are_checked)
 
     sgd = bt_optimizer_new("sgd");
     ck_assert_int_eq(bt_optimizer_start(sgd, ""), BT_OK);
-    ck_assert_int_eq(bt_optimizer_set(sgd, "momentum", 0.9), BT_ERROR_ARGUMENT); /* there is no slot for it */
+    ck_assert_int_eq(bt_optimizer_set(sgd, "momentum", 0.9), BT_ERROR_ARGUMENT); /* it has no slot for this */
     assert_message("\"momentum\" can no longer become 0.9");
     bt_optimizer_free(sgd);
     bt_optimizer_free(NULL);
@@ -261,7 +261,7 @@ START_TEST(test_bytes_of_state)
 }
 END_TEST
 
-/* ---- parameters that the loss does not use are left alone: they neither decay nor move on ---- */
+/* ---- unused parameters stay unchanged: they neither decay nor continue to move ---- */
 
 static bool weight_alone;
 
@@ -301,7 +301,7 @@ START_TEST(test_unused_parameters)
 }
 END_TEST
 
-/* ---- minimize: what it refuses ---- */
+/* ---- minimize: errors ---- */
 
 static bt_tensor *twice(void *user, const bt_batch *batch)
 {
@@ -337,7 +337,7 @@ static bt_tensor *with_another_module(void *user, const bt_batch *batch)
 {
     plain_training *training = user;
     bt_tensor *loss = faulty_step(user, batch);
-    bt_module *other = plain_module(); /* as the state belongs to the first one, nothing is recorded of this one */
+    bt_module *other = plain_module(); /* nothing of this one is recorded, as the state belongs to the first one */
     bt_optimizer_minimize(training->optimizer, loss, other);
     bt_module_free(other);
     return loss;
@@ -411,7 +411,8 @@ static void grouped_free(grouped *g)
     bt_var_free(g->slots[1]);
 }
 
-/* Two plain states, of "a" and of "b"; lr[k] is what group k uses at this step. Returns lr of group 0 as reported. */
+/* Two plain states, of "a" and of "b"; lr[k] is the rate of group k at this step. Returns the lr reported for group
+ * 0. */
 static double grouped_run(grouped *g, plain_state *both, const plain_settings *settings, const double *lr, int step)
 {
     double noise[PLAIN_SIZE], grad[PLAIN_SIZE], found[PLAIN_SIZE], reported = 0;
@@ -456,14 +457,14 @@ START_TEST(test_groups_have_their_own_settings)
     ck_assert_int_eq(bt_optimizer_group_set(optimizer, 1, "momentum", 0.9), BT_OK);
     optimizer->scheduler = (bt_scheduler){.kind = BT_SCHEDULER_STEP, .step_size = 5, .gamma = 0.5};
     grouped g = grouped_new(optimizer);
-    ck_assert_int_eq(bt_optimizer_slot_count(optimizer), 1); /* one group wants it */
+    ck_assert_int_eq(bt_optimizer_slot_count(optimizer), 1); /* one group needs it */
     plain_state both[2];
     grouped_start(both);
     for (int step = 0; step < 20; step++) {
         double factor = pow(0.5, step / 5), lr[2] = {0.1 * factor, 0.03 * factor};
         ck_assert_double_eq_tol(grouped_run(&g, both, settings, lr, step), lr[0], 1e-15);
     }
-    settings[0].weight_decay = 0.4; /* reaches group 0 alone, since group 1 has its own */
+    settings[0].weight_decay = 0.4; /* affects only group 0, since group 1 has its own */
     ck_assert_int_eq(bt_optimizer_set(optimizer, "weight_decay", 0.4), BT_OK);
     double lr[2] = {0.1 / 16, 0.03 / 16};
     grouped_run(&g, both, settings, lr, 20);
@@ -474,7 +475,7 @@ START_TEST(test_groups_have_their_own_settings)
 }
 END_TEST
 
-static void halve(void *context, bt_rule *rule) /* lr = half of the scheduler's, plus the step in hundredths */
+static void halve(void *context, bt_rule *rule) /* lr = half of the scheduler's, plus 0.01 times the step */
 {
     grouped *g = context;
     bt_tensor *applied = bt_trace_read(g->training.optimizer->applied);
@@ -485,7 +486,7 @@ static void halve(void *context, bt_rule *rule) /* lr = half of the scheduler's,
 START_TEST(test_schedule_sets_hyperparameters)
 {
     const plain_settings settings[2] = {{.name = "sgd", .lr = 0.08}, {.name = "sgd", .lr = 0.08}};
-    for (int own = 0; own < 2; own++) { /* a group follows `schedule`, unless it has a value of its own */
+    for (int own = 0; own < 2; own++) { /* a group follows `schedule`, unless it has its own value */
         bt_optimizer *optimizer = bt_optimizer_new("sgd");
         ck_assert_int_eq(bt_optimizer_set(optimizer, "lr", 0.08), BT_OK);
         ck_assert_int_eq(bt_optimizer_group_add(optimizer, "b"), 1);

@@ -1,4 +1,4 @@
-/* Schedulers, clipping, and updates that are left out, against plain formulas. */
+/* Schedulers, clipping, and skipped updates, against plain formulas. */
 #include "plain.h"
 
 #include "nn/module.h"
@@ -41,7 +41,7 @@ static const schedule_case schedules[] = {
     {"warm-up, cosine", {.kind = BT_SCHEDULER_COSINE, .warmup = 8, .t_max = 20, .eta_min = 0.002}},
 };
 
-/* The learning rate of update t (from 0), given that of the update before. */
+/* The learning rate of update t (from 0), given the previous one. */
 static double next_lr(const bt_scheduler *s, double base, int t, double before)
 {
     int u = t - (int)s->warmup;
@@ -125,13 +125,13 @@ START_TEST(test_wrong_schedules_are_refused)
 }
 END_TEST
 
-/* ---- plateaus: by the rules of PyTorch's ReduceLROnPlateau, written down once more ---- */
+/* ---- plateaus: an independent copy of the rules of PyTorch's ReduceLROnPlateau ---- */
 
 typedef struct plateau_case {
     const char *name;
     bt_scheduler scheduler;
-    double value[24]; /* 0 ends */
-    double lr[24];    /* what PyTorch has after each; 0: as before */
+    double value[24]; /* ends with 0 */
+    double lr[24];    /* PyTorch's rate after each; 0: unchanged */
 } plateau_case;
 
 #define PLATEAU(threshold_, eps_, ...)                                                                                 \
@@ -230,7 +230,7 @@ START_TEST(test_clipping)
 }
 END_TEST
 
-/* ---- left out ---- */
+/* ---- skipped updates ---- */
 
 static int64_t count_of(const bt_var *var)
 {
@@ -239,7 +239,7 @@ static int64_t count_of(const bt_var *var)
     return count;
 }
 
-/* A gradient with a NaN or an infinity leaves parameters, slots, Adam's t and the schedule alone, and is counted. */
+/* A gradient with a NaN or an infinity changes neither parameters, slots, Adam's t nor the schedule, and is counted. */
 START_TEST(test_updates_that_are_left_out)
 {
     const plain_settings *settings = _i % 2 ? &adam : &sgd;

@@ -1,4 +1,4 @@
-/* Slots of any shape and dtype, of which some parameters have none: values, bytes, what is refused. */
+/* Slots of any shape and dtype, for all parameters or only some: values, bytes, what is refused. */
 #include "plain.h"
 
 #include "nn/module.h"
@@ -9,7 +9,8 @@
 #include <math.h>
 #include <string.h>
 
-/* ---- a mean square for each row of a matrix, in another dtype; a vector has none; a bit for each, and a count ---- */
+/* ---- a mean square for each row of a matrix, in another dtype; none for a vector; a bit for each, and a counter
+ * ---- */
 
 enum { ROW, SEEN, TIMES };
 
@@ -30,7 +31,7 @@ static bt_array rowwise_slot(int slot, bt_array param, const double *hypers)
     }
 }
 
-/* An element moves once its gradient has been above 0; vectors follow their gradient, over the count. */
+/* An element moves once its gradient has been positive; vectors follow their gradient, divided by the counter. */
 static bt_tensor *rowwise_update(bt_rule *rule, bt_tensor *param, bt_tensor *grad)
 {
     bt_tensor *lr = bt_hyper(rule, "lr"), *step = bt_mul(lr, grad);
@@ -89,7 +90,7 @@ START_TEST(values_of_thirty_steps)
 }
 END_TEST
 
-/* ---- what `slot` and `update` can get wrong ---- */
+/* ---- errors in `slot` and `update` ---- */
 
 static bt_array negative(int slot, bt_array param, const double *hypers)
 {

@@ -1,5 +1,5 @@
-/* What attention takes: by blocks of queries, no array of queries x keys stands in memory, in the forward pass, in the
- * gradient, nor in a second derivative, and twice the tokens take twice the bytes. */
+/* The memory of attention: with blocks of queries, no array of queries x keys exists in memory, in the forward pass,
+ * the gradient or a second derivative, and twice the tokens take twice the bytes. */
 #include "support/scene.h"
 
 #include "support/suite.h"

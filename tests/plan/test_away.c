@@ -1,4 +1,4 @@
-/* Which values are away: against all sets of them. */
+/* Which values are offloaded: compared with all possible sets. */
 #include "plan/away.h"
 #include "support/suite.h"
 
@@ -18,7 +18,7 @@ static size_t peak_of(const size_t *there)
     return peak;
 }
 
-/* With the values away whose bits are set. */
+/* The peak with the values away whose bits are set. */
 static size_t peak_with(const bt_absence *absences, int count, const size_t *there, unsigned away)
 {
     size_t left[STEPS];
@@ -58,7 +58,7 @@ START_TEST(the_least_of_all_sets)
 }
 END_TEST
 
-/* A long one does what two short ones would, and nothing goes that is of no use. */
+/* One long absence instead of two short ones, and none that does not help. */
 START_TEST(few_go)
 {
     bt_absence absences[] = {{10, 2, 3, false}, {10, 6, 7, false}, {10, 1, 8, false}, {10, 10, 11, false}};
@@ -68,7 +68,7 @@ START_TEST(few_go)
     there[10] = there[11] = 10;
     size_t kept[STEPS];
     memcpy(kept, there, sizeof kept);
-    kept[0] = there[0] = 10; /* nobody can be away here */
+    kept[0] = there[0] = 10; /* nothing can be away here */
     ck_assert_int_eq(bt_away_choose(absences, 4, kept, STEPS), BT_OK);
     ck_assert(absences[2].chosen && !absences[0].chosen && !absences[1].chosen && !absences[3].chosen);
     for (int s = 0; s < STEPS; s++)

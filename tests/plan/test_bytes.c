@@ -1,5 +1,5 @@
-/* Bytes that can be worked out by hand: parameters, gradients, optimiser state and saved activations of a classifier
- * 784-100-10 on batches of 100, exactly; and that the report is the same every time. */
+/* Bytes worked out by hand: parameters, gradients, optimiser state and saved activations of a classifier 784-100-10 on
+ * batches of 100, exactly; the report is the same every time. */
 #include "engine/session/session.h"
 #include "support/vars.h"
 
@@ -76,8 +76,8 @@ static size_t of_category(const bt_phase *phase, bt_category category)
  * becomes 4,032; 10 * 4 becomes 64. */
 enum { BLOCK32 = 313600 + 448 + 4032 + 64, BLOCK64 = 627200 + 832 + 8000 + 128 };
 
-/* Beside its slots, an optimiser keeps its hyperparameters (of sgd: lr, momentum, dampening, weight_decay; of adam: lr,
- * beta1, beta2, eps, weight_decay) and counts updates applied and skipped: 8 bytes each. */
+/* Besides its slots, an optimiser keeps its hyperparameters (sgd: lr, momentum, dampening, weight_decay; adam: lr,
+ * beta1, beta2, eps, weight_decay) and the counts of updates applied and skipped: 8 bytes each. */
 static const struct {
     const char *optimizer, *momentum, *precision;
     size_t block, slots, numbers;
@@ -95,14 +95,14 @@ START_TEST(parameters_gradients_and_state)
     bt_persistent_bytes(&engine->context, kept, bt_engine_problem(engine, "classifier"));
     ck_assert_uint_eq(kept[BT_PARAMETERS], cases[_i].block);
     ck_assert_uint_eq(kept[BT_OPTIMIZER], cases[_i].slots * cases[_i].block + 8 * cases[_i].numbers);
-    ck_assert_uint_eq(kept[BT_GRADIENTS], 0); /* they live in the arena */
+    ck_assert_uint_eq(kept[BT_GRADIENTS], 0); /* they are in the arena */
     ck_assert_uint_eq(of_category(step_phase(engine), BT_GRADIENTS), cases[_i].block);
     bt_engine_free(engine);
 }
 END_TEST
 
-/* What the backward pass reads of the forward pass: the hidden layer after relu, from which relu's own derivative is
- * known as well, and the logits. The images are the batch's. */
+/* The backward pass reads from the forward pass: the hidden layer after relu, which also gives relu's own derivative,
+ * and the logits. The images belong to the batch. */
 START_TEST(saved_activations)
 {
     bool wide = _i;
@@ -168,7 +168,7 @@ START_TEST(reports_agree)
 }
 END_TEST
 
-/* An engine takes no more and no less after many steps, and all of it goes back. */
+/* The memory of an engine stays constant over many steps, and all of it is freed. */
 START_TEST(live_bytes_stay)
 {
     size_t before = bt_live_bytes();
@@ -187,7 +187,7 @@ END_TEST
 
 /* ---- a plan without memory ---- */
 
-/* As with memory, to the byte; there is no arena, no value of the module, and nothing can be run. */
+/* As with memory, byte for byte; but there is no arena, no module values, and nothing can be run. */
 START_TEST(a_dry_engine_plans_the_same)
 {
     bt_engine *engine = engine_with("adam", NULL, "fp32"), *dry = bt_engine_new();
@@ -234,7 +234,7 @@ static bt_tensor *judged(bt_problem *self, const bt_batch *batch)
     return bt_sum(bt_square(bt_params(bt_peer(self, "classifier"))));
 }
 
-/* The upper step of a conjugate gradient over batches of 150 of 200 images: those of 50 are left out, or are taken. */
+/* The upper step with conjugate gradients over batches of 150 of 200 images: the remaining 50 are dropped, or used. */
 static size_t solve_arena(const char *drop_last)
 {
     static const bt_problem_def lower = {.name = "classifier",
@@ -258,8 +258,8 @@ static size_t solve_arena(const char *drop_last)
     return arena;
 }
 
-/* A step solves on the one or on the other. For the short batch, which comes second in the plan, the adjoint is there
- * longer; what the loop over a whole batch keeps is not. */
+/* A step solves on one of the two batches. For the short batch, which is second in the plan, the adjoint is kept
+ * longer; the values that the loop over a whole batch keeps are not. */
 START_TEST(a_short_batch_takes_no_activations)
 {
     size_t adjoint = (PIXELS * HIDDEN + HIDDEN + HIDDEN * CLASSES + CLASSES + 16) * sizeof(float);

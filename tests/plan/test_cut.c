@@ -1,5 +1,5 @@
-/* The least cut, against all subsets: on small random graphs no set of fewer bytes lets everything that is wanted be
- * made; of equals the one nearest to what is wanted; and long chains. */
+/* The minimum cut, compared with all subsets: on small random graphs no set of fewer bytes is enough to compute every
+ * wanted value; among equals the one nearest to the wanted values is chosen; long chains. */
 #include "plan/cut.h"
 
 #include "base/random.h"
@@ -13,11 +13,11 @@ static bt_cut_value values[MOST];
 static bt_cut_need needs[NEEDS];
 static int count, need_count;
 
-/* With these held, all that is wanted is there; what is made needs all that it is made of. */
+/* Whether all wanted values can be computed from these held ones; a computed value needs all of its inputs. */
 static bool suffices(unsigned held)
 {
     unsigned asked = 0;
-    for (int i = count - 1; i >= 0; i--) { /* who needs a value has a higher number */
+    for (int i = count - 1; i >= 0; i--) { /* readers of a value have higher numbers */
         if (!(values[i].wanted || (asked >> i) & 1u) || (held >> i) & 1u)
             continue;
         if (values[i].given)
@@ -92,8 +92,8 @@ START_TEST(against_all_subsets)
 }
 END_TEST
 
-/* A product, what follows from it in three steps of equal size, and two readers: the last is held for the one, and the
- * product, where both can be made of it. */
+/* A chain of values of equal size: the last is held if only that is wanted; otherwise the first wanted one, from which
+ * the others can be computed. */
 START_TEST(nearest_to_what_is_wanted)
 {
     int64_t bytes;

@@ -1,6 +1,6 @@
-/* plan/frontier.c: the search of what to drop. Right answers: every choice of small graphs; on chains of unlike steps a
- * dynamic programme over stored states, which knows nothing of choices; on chains of equal steps Revolve's closed form
- * (Griewank and Walther 2000); the verifier on random graphs. */
+/* plan/frontier.c: the search for values to drop. Compared with: all choices on small graphs; on chains of unequal
+ * steps, a dynamic programme over stored states, which knows nothing of choices; on chains of equal steps, Revolve's
+ * closed form (Griewank and Walther 2000); the verifier on random graphs. */
 #include "graphs.h"
 
 #include "support/suite.h"
@@ -41,7 +41,7 @@ static bt_remat_choice choice_of(const bt_frontier_point *point, bt_region *regi
     return choice;
 }
 
-/* Each point is what follows from its choice; more bytes never cost more. */
+/* Checks that each point is the result of its choice, and that more bytes never cost more. */
 static void check_points(void)
 {
     for (int64_t i = 0; i < frontier.count; i++) {
@@ -84,7 +84,7 @@ END_TEST
 
 enum { GRAPHS = 10000, PART = 20, BUDGETS = 8 };
 
-/* The cheapest plan within so many bytes, counted anew. */
+/* The cheapest plan within a budget, recounted. */
 static double extra_within(size_t budget)
 {
     const bt_frontier_point *point = bt_frontier_within(&frontier, budget);
@@ -100,8 +100,8 @@ static double extra_within(size_t budget)
     return plan.extra;
 }
 
-/* Any budget from the least that was found on is kept to, and more bytes never cost more work. A part of the graphs, or
- * with BT_TEST_ALL=1 all. */
+/* Any budget from the minimum on is met, and more bytes never cost more work. Some of the graphs; with BT_TEST_ALL=1
+ * all. */
 START_TEST(budgets_on_random_graphs)
 {
     int64_t cheaper = 0;
@@ -165,7 +165,7 @@ static int64_t list_bits(int64_t *bits) /* gaps; -1 - value */
     return count;
 }
 
-/* How many of the exhaustive search's points the frontier reaches. */
+/* How many points of the exhaustive search the frontier reaches. */
 static void compare_with_all(int64_t *all, int64_t *reached)
 {
     int64_t bits[BITS + 2], count = list_bits(bits);
@@ -204,7 +204,7 @@ enum { CHAIN = 14, ROOM = 64 };
 
 typedef struct chain {
     int n, bytes[CHAIN + 1], cost[CHAIN + 1];
-    double least[CHAIN + 1][CHAIN + 1][ROOM]; /* by first, end and bytes; -1: not known yet */
+    double least[CHAIN + 1][CHAIN + 1][ROOM]; /* by first, end and bytes; -1: not computed yet */
 } chain;
 
 /* The least cost of the forward steps needed to run backward from `end` to `first`. The state at `first` is stored, and
@@ -235,7 +235,7 @@ static double sum_of(const chain *c)
     return sum;
 }
 
-/* What the frontier's points cost, beside what they should, by how much that is as part of the way forwards: up to a
+/* The costs of the frontier's points against the optimum, grouped by the optimum relative to the forward pass: up to a
  * half, up to all of it, up to twice. */
 typedef struct sums {
     double found[3], due[3];
@@ -269,7 +269,7 @@ static void draw_chain(chain *c, uint32_t seed)
     }
 }
 
-/* At each budget that the programme can meet the frontier meets it too, and comes close to its cost. */
+/* At each budget that the dynamic programme can meet, the frontier meets it too, at nearly its cost. */
 START_TEST(chains_of_unlike_steps)
 {
     static chain c;
@@ -301,7 +301,7 @@ static double binomial(int n, int k)
     return result;
 }
 
-/* Forward steps in all with so many states stored, the first one included. */
+/* The total forward steps with `states` stored states, including the first one. */
 static double revolve(int steps, int states)
 {
     int r = 0;
@@ -334,8 +334,8 @@ START_TEST(chains_of_equal_steps)
 }
 END_TEST
 
-/* From what a policy drops: what it says must not be held stays dropped, unless `may` names it, and only what `may`
- * names is dropped beyond that. */
+/* Starts from the choice of a policy: values that it forbids to hold stay dropped, unless `may` names them, and in
+ * addition only values that `may` names are dropped. */
 START_TEST(from_a_choice_and_by_name)
 {
     bt_region *region = bt_region_new();
@@ -363,9 +363,9 @@ START_TEST(from_a_choice_and_by_name)
 }
 END_TEST
 
-/* Blocks x[i + 1] = x[i] + f(x[i]) with tangents t beside them. At each block's worst moment x[i + 1] waits, so that
- * only computing the chain again in every block makes room: many values at once, and a search among all, tangents too,
- * does not come upon them. */
+/* Blocks x[i + 1] = x[i] + f(x[i]) with tangents t in parallel. At each block's peak x[i + 1] is waiting, so only
+ * recomputing the chain in every block helps. That means many values at once, and a search over all values, tangents
+ * included, does not find it. */
 static void blocks_with_tangents(int blocks, bt_remat_may *may)
 {
     graph_begin(&g);
@@ -396,7 +396,7 @@ START_TEST(what_comes_first)
 }
 END_TEST
 
-/* What comes later is searched, too: some values here and some there, or none that come first. */
+/* Values that are not tried first are searched, too: together with some that are, or alone. */
 START_TEST(what_comes_later)
 {
     for (int all = 0; all <= 1; all++) {
@@ -406,14 +406,15 @@ START_TEST(what_comes_later)
         graph_chain(&g, 12, NULL, NULL, true);
         ck_assert_int_eq(bt_remat_new(&remat, &g.order, g.cost), BT_OK);
         search_with(NULL, may, 20000);
-        ck_assert_uint_eq(frontier.points[frontier.count - 1].most, 1); /* as from one state alone */
+        ck_assert_uint_eq(frontier.points[frontier.count - 1].most, 1); /* the same as with a single state */
         check_points();
         end();
     }
 }
 END_TEST
 
-/* One step needs everything at once: nothing can be won, and the search sees that. Nothing to drop; nothing at all. */
+/* One step needs everything at once: nothing can be gained, and the search detects that. Also: nothing to drop, and an
+ * empty graph. */
 START_TEST(nothing_to_win)
 {
     graph_begin(&g);

@@ -1,4 +1,4 @@
-/* plan/known.c: a search that was made before is not made again: what it gives is bt_frontier_new's. */
+/* plan/known.c: a search is not repeated; the remembered result is that of bt_frontier_new. */
 #include "graphs.h"
 
 #include "plan/known.h"
@@ -44,7 +44,7 @@ static bt_remat_choice choice_of(const bt_frontier_point *point)
 {
     bt_remat_choice choice;
     ck_assert_int_eq(bt_remat_choice_new(&remat, region, &choice), BT_OK);
-    memset(choice.dropped, true, (size_t)remat.gap_count); /* it is overwritten */
+    memset(choice.dropped, true, (size_t)remat.gap_count); /* overwritten */
     bt_frontier_choice(point, &remat, &choice);
     return choice;
 }
@@ -83,7 +83,7 @@ START_TEST(what_a_search_gives)
 }
 END_TEST
 
-/* The same question has the same answer, at the same place; one that differs in anything has its own. */
+/* The same search has the same answer, at the same address; one with any difference has its own. */
 START_TEST(each_question_once)
 {
     known = bt_known_new();

@@ -1,5 +1,5 @@
-/* The order of a program's steps: the one that holds fewer bytes at its worst moment, where nothing speaks against it.
- * Bytes are counted by hand. */
+/* The order of a program's steps: the one with the lower peak of bytes, unless something forbids it. Bytes are counted
+ * by hand. */
 #include "support/scene.h"
 
 #include "runtime/phase.h"
@@ -30,7 +30,7 @@ static void teardown(void)
 /* x x', 8 x 8 in 512 bytes. */
 static bt_tensor *square(bt_tensor *x) { return bt_dot(bt_reshape(x, 8, 1), bt_reshape(x, 1, 8)); }
 
-/* Two wide values are made, and then summed; one after the other needs the room of one. */
+/* Two wide values that are then summed: in sequence they need the memory of one. */
 START_TEST(wide_values_one_after_the_other)
 {
     bt_tensor *x = VECTOR(&s, "x", 1, 2, 3, 4, 5, 6, 7, 8), *y = VECTOR(&s, "y", 1, 1, 1, 1, 1, 1, 1, 2);
@@ -43,7 +43,7 @@ START_TEST(wide_values_one_after_the_other)
 }
 END_TEST
 
-/* As it was written is best: nothing is moved. */
+/* The original order is the best: nothing is moved. */
 START_TEST(a_chain_stays)
 {
     bt_tensor *x = VECTOR(&s, "x", 1, 2, 3, 4, 5, 6, 7, 8);
@@ -56,7 +56,7 @@ START_TEST(a_chain_stays)
 }
 END_TEST
 
-/* Who reads a variable before its update reads the old value from its place, and nothing is copied, although the update
+/* Readers of a variable stay before its update and read the old value in place, without a copy, although the update
  * alone would be the cheapest step. */
 START_TEST(readers_stay_before_the_update)
 {

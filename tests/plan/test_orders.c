@@ -1,6 +1,6 @@
-/* The rules of plan/order.h on arrays: every order is possible, its worst moment is counted right, none is better than
- * the best of all, and the one that is chosen never needs more than the order as it was written. Right answers: all
- * orders of small graphs, and a count that looks at each value anew at each step. */
+/* The rules of plan/order.h on arrays: every order is valid, its peak is right, no order beats the best of all, and the
+ * chosen one never needs more than the original order. Compared with all orders of small graphs, and with a count that
+ * recomputes what is alive at each step. */
 #include "plan/order.h"
 
 #include "support/suite.h"
@@ -9,7 +9,7 @@
 #include <string.h>
 
 
-typedef struct sample { /* a graph in its own memory */
+typedef struct sample { /* a graph that owns its memory */
     bt_order order;
     bt_order_step steps[64];
     bt_order_value values[128];
@@ -31,7 +31,7 @@ static int64_t add_value(sample *s, size_t bytes, bool there)
     return s->order.value_count++;
 }
 
-/* A step that computes one value of so many bytes from others; ends with -1. */
+/* A step that computes one value of `bytes` bytes from others; the list ends with -1. */
 static int64_t add_step(sample *s, size_t bytes, const int64_t *in)
 {
     int64_t number = s->order.step_count++;
@@ -49,7 +49,7 @@ static void begin(sample *s)
     s->order = (bt_order){.steps = s->steps, .values = s->values, .waits = s->waits};
 }
 
-/* ---- the count, anew ---- */
+/* ---- an independent count ---- */
 
 static bool reads(const bt_order_step *step, int64_t v)
 {
@@ -81,7 +81,7 @@ static bool wanted_from(const bt_order *order, const int64_t *by, int64_t place,
     return order->values[v].kept || read_from(order, by, place, v);
 }
 
-/* Bytes of outputs of the step at this place that may not take the place of an input which ends there. */
+/* Bytes of the outputs of the step at this position that cannot be stored over an input that dies there. */
 static size_t new_bytes(const bt_order *order, const int64_t *by, int64_t place)
 {
     const bt_order_step *step = &order->steps[by[place]];
@@ -149,7 +149,7 @@ static size_t best_of_all(const bt_order *order, int64_t *by, int64_t count)
 
 /* ---- random graphs ---- */
 
-enum { UNIT = 2048 }; /* so that there are small values and large ones */
+enum { UNIT = 2048 }; /* to get both small and large values */
 
 static void random_sample(sample *s, int steps)
 {
@@ -259,8 +259,8 @@ static bt_order_rule chosen(const sample *s)
     return choice.rule;
 }
 
-/* A loss in four slices: of each logits (640), a number of them, and their gradient over them; at last a row of each is
- * kept. Slice by slice one wide value is there at a time. */
+/* A loss in four slices: each has logits (640), one number from them, and their gradient stored over them; in the end
+ * one row of each is kept. Slice by slice, only one wide value exists at a time. */
 START_TEST(slices_one_after_the_other)
 {
     sample s;
@@ -273,14 +273,14 @@ START_TEST(slices_one_after_the_other)
     for (int i = 0; i < 4; i++)
         s.values[STEP(&s, 64, logits[i])].kept = true;
     ck_assert_uint_eq(most_by(&s, BT_ORDER_WRITTEN), 64 + 4 * 640 + 64);
-    /* each slice's logits are followed by what frees them */
+    /* the logits of each slice are followed by the step that frees them */
     ck_assert_uint_eq(most_by(&s, BT_ORDER_LATEST), 64 + 640 + 4 * 64);
     ck_assert_uint_le(most_by(&s, BT_ORDER_BACKWARDS), 64 + 640 + 4 * 64);
 }
 END_TEST
 
-/* Each slice rounds the weights for itself. It could do so at any time, and what it adds to what is alive is less than
- * what the product adds: yet the rounded weights of one slice are there at a time. */
+/* Each slice rounds the weights again. It could do so at any time, and that adds less memory than the product does:
+ * still, the rounded weights of only one slice exist at a time. */
 START_TEST(what_is_ready_at_any_time_waits_for_its_reader)
 {
     sample s;
@@ -295,21 +295,21 @@ START_TEST(what_is_ready_at_any_time_waits_for_its_reader)
     for (int i = 0; i < 4; i++)
         s.values[STEP(&s, 64, logits[i])].kept = true;
     ck_assert_uint_eq(most_by(&s, BT_ORDER_LATEST), 64 + 3 * 64 + 128 + 640);
-    int64_t sum = STEP(&s, 64, weights[3], logits[3]); /* of the last slice both are read once more */
+    int64_t sum = STEP(&s, 64, weights[3], logits[3]); /* both values of the last slice are read once more */
     s.values[sum].kept = true;
     ck_assert_uint_eq(most_by(&s, BT_ORDER_LATEST), 64 + 3 * 64 + 128 + 640 + 64);
 }
 END_TEST
 
-/* A wide value costs nothing to make early for who looks ahead only: 64 bytes become 64, and only then 640. From the
- * end it is seen that the small one comes first. */
+/* Looking ahead only, it costs nothing to compute a wide value early: 64 bytes become 64, and only then 640. Looking
+ * from the end shows that the small one must come first. */
 START_TEST(the_end_is_seen)
 {
     sample s;
     begin(&s);
     int64_t x = add_value(&s, 64, true), y = add_value(&s, 64, true);
-    int64_t a = STEP(&s, 64, x);              /* 0: in the place of x */
-    int64_t wide = STEP(&s, 640, a);          /* 1: is read by the last step alone */
+    int64_t a = STEP(&s, 64, x);              /* 0: stored over x */
+    int64_t wide = STEP(&s, 640, a);          /* 1: only read by the last step */
     int64_t b = STEP(&s, 1280, y);            /* 2: wider, for a while */
     int64_t c = STEP(&s, 64, b);              /* 3 */
     s.values[STEP(&s, 64, wide, c)].kept = 1; /* 4 */
@@ -318,7 +318,7 @@ START_TEST(the_end_is_seen)
 }
 END_TEST
 
-/* Two branches of which the one has a wide value, for a while: from the end, the one that needs little comes last. */
+/* Two branches, one of which has a wide value for a while: looking from the end, the cheap one comes last. */
 START_TEST(the_wide_branch_comes_first)
 {
     sample s;
@@ -331,8 +331,8 @@ START_TEST(the_wide_branch_comes_first)
 }
 END_TEST
 
-/* Four times x to a to b to c, where a and b each add as much as any other: to the bottom of the one and then of the
- * next, or all a first. */
+/* Four times x to a to b to c, where each a and b adds the same amount: go down one branch and then the next, or
+ * compute all a first. */
 START_TEST(one_branch_after_the_other)
 {
     sample s;
@@ -351,8 +351,8 @@ START_TEST(one_branch_after_the_other)
 }
 END_TEST
 
-/* Sums that are traced last, as a gradient's into what earlier micro-batches left, are taken as soon as they can; a
- * small one waits for its turn. */
+/* Sums that are traced last, as of gradients with those of earlier micro-batches, run as early as possible; a small one
+ * waits for its turn. */
 START_TEST(results_are_kept_at_once)
 {
     static const int64_t due[] = {0, 1, 3, 4, 2, 5};
@@ -365,7 +365,7 @@ START_TEST(results_are_kept_at_once)
     part[0] = STEP(&s, 8192, x);
     part[1] = STEP(&s, 8192, part[0]);
     part[2] = STEP(&s, 1024, x);
-    for (int i = 0; i < 3; i++) /* in the place of what was there */
+    for (int i = 0; i < 3; i++) /* stored over the old value */
         s.values[STEP(&s, 0, sums, part[i])].kept = true;
     ck_assert_int_eq(bt_order_by(&s.order, BT_ORDER_WRITTEN, by, &most), BT_OK);
     expect_possible(&s.order, by);
@@ -384,7 +384,7 @@ START_TEST(equals_stay_as_they_were)
     ck_assert_int_eq(chosen(&s), BT_ORDER_WRITTEN);
     for (int rule = 0; rule <= BT_ORDERS; rule++)
         ck_assert_ptr_nonnull(bt_order_name((bt_order_rule)rule));
-    begin(&s); /* no step at all */
+    begin(&s); /* no steps at all */
     ck_assert_int_eq(chosen(&s), BT_ORDER_WRITTEN);
 }
 END_TEST

@@ -1,4 +1,5 @@
-/* Placement: never two values on one byte, never worse than a small factor of the best, errors where sizes overflow. */
+/* Placement: no two live values share a byte, the total is within a small factor of the optimum, and overflowing sizes
+ * are errors. */
 #include "plan/place.h"
 
 #include "support/suite.h"
@@ -23,7 +24,7 @@ static void draw_intervals(draw *d, bt_interval *intervals, int64_t count, int64
     for (int64_t i = 0; i < count; i++) {
         int64_t first = below(d, steps), last = first + below(d, steps - first);
         intervals[i] = (bt_interval){.bytes = BT_ALIGN * (size_t)below(d, sizes), .first = first, .last = last};
-        intervals[i].offset = SIZE_MAX; /* the placement does not rely on it */
+        intervals[i].offset = SIZE_MAX; /* the placement does not depend on it */
     }
 }
 
@@ -40,7 +41,7 @@ static bool share_a_byte(const bt_interval *a, const bt_interval *b)
            b->offset < a->offset + a->bytes;
 }
 
-/* By plain looking at every pair and every byte's end. */
+/* By comparing every pair, and the end of every value. */
 static void expect_sound(const bt_interval *intervals, int64_t count, size_t arena)
 {
     size_t end = 0;
@@ -56,7 +57,7 @@ static void expect_sound(const bt_interval *intervals, int64_t count, size_t are
     ck_assert_uint_eq(end, arena);
 }
 
-/* The most that live at one step, step by step. */
+/* The peak of live bytes, step by step. */
 static size_t most_live(const bt_interval *intervals, int64_t count, int64_t steps, int64_t *at)
 {
     size_t most = 0;
@@ -74,11 +75,11 @@ static size_t most_live(const bt_interval *intervals, int64_t count, int64_t ste
     return most;
 }
 
-/* ---- against the best ---- */
+/* ---- against the optimum ---- */
 
 enum { FEW = 7 };
 
-/* The lowest place for interval i, those before it in the order being placed. */
+/* The lowest place for interval i after those before it in the order are placed. */
 static size_t lowest(const bt_interval *intervals, const int *order, int before, int i)
 {
     size_t at = 0;
@@ -97,8 +98,8 @@ static size_t lowest(const bt_interval *intervals, const int *order, int before,
     return at;
 }
 
-/* The least arena over all orders, each placed lowest first: among them is the order of the best placement's offsets,
- * which this can only lower. */
+/* The minimum arena over all orders, each placed lowest first. These include the order of offsets in the optimal
+ * placement, which this method can only lower. */
 static size_t best(bt_interval *intervals, int *order, int count, int placed, size_t arena, size_t least)
 {
     if (placed == count)
@@ -169,7 +170,7 @@ START_TEST(what_is_obvious)
 }
 END_TEST
 
-/* Values in parts that follow each other in memory, some of which never live. */
+/* Values in several parts that are adjacent in memory, some of which never live. */
 static void join(draw *d, bt_interval *intervals, int64_t count)
 {
     for (int64_t i = 1; i < count; i++) {
@@ -208,8 +209,8 @@ START_TEST(values_in_parts)
 }
 END_TEST
 
-/* Gradients: the small window is written first and the large one last, when what it is made from is nearly all that
- * lives; the other values lie where it will be. */
+/* Gradients: the small window is written first and the large one last, when its inputs are nearly all that lives; the
+ * other values are placed where it will be. */
 START_TEST(a_window_that_is_not_yet_written)
 {
     bt_interval gradients[] = {{.bytes = 1024, .first = 5, .last = 9},
@@ -249,8 +250,8 @@ START_TEST(random_instances)
 }
 END_TEST
 
-/* The greedy rule itself, one value after the other, the largest first: at each end of one placed before, and at 0, is
- * there room? Where that reaches the bound, it is what comes out. */
+/* The greedy rule itself, one value after the other, the largest first: tries the end of each value placed before, and
+ * 0. If that reaches the bound, the placement must give the same. */
 START_TEST(as_if_each_place_were_tried)
 {
     enum { SEVERAL = 40 };
@@ -263,7 +264,7 @@ START_TEST(as_if_each_place_were_tried)
         size_t arena, end = 0;
         draw_intervals(&d, intervals, count, 1 + below(&d, 30), round % 3 ? 12 : 3);
         memcpy(plain, intervals, sizeof plain);
-        for (int i = 0; i < count; i++) { /* by size, then by the first step, then as listed */
+        for (int i = 0; i < count; i++) { /* by size, then by the first step, then in list order */
             int k = i;
             for (;
                  k > 0 && (plain[order[k - 1]].bytes < plain[i].bytes ||
@@ -290,8 +291,7 @@ START_TEST(as_if_each_place_were_tried)
 }
 END_TEST
 
-/* The same values placed again, or in another order of the list, need the same arena: plans can be compared. */
-/* What a derivative keeps lives from ever later to ever sooner, with one short value a step beside it: a stack, for
+/* Values saved for a derivative have nested lifetimes, and each step has a short-lived value as well: a stack, for
  * which the bound can be reached. */
 START_TEST(nested_lives)
 {
@@ -314,6 +314,7 @@ START_TEST(nested_lives)
 }
 END_TEST
 
+/* The same values placed again, or listed in another order, need the same arena, so plans can be compared. */
 START_TEST(the_plan_is_the_same_every_time)
 {
     enum { MANY = 60 };
@@ -331,7 +332,7 @@ START_TEST(the_plan_is_the_same_every_time)
 }
 END_TEST
 
-/* Activations of a deep network: value i lives from step i to the step that undoes it. All live in the middle. */
+/* Activations of a deep network: value i lives from step i to its backward step. All are alive in the middle. */
 START_TEST(many_values)
 {
     enum { DEEP = 10000 };
@@ -372,13 +373,13 @@ START_TEST(an_overlap_by_one_byte)
     ck_assert_int_eq(bt_place_verify(pair, 2, 192), BT_ERROR_INTERNAL);
     bt_error_clear();
     pair[1].bytes = 0;
-    pair[1].offset = 64; /* nothing, in the middle of something */
+    pair[1].offset = 64; /* empty, in the middle of another one */
     ck_assert_int_eq(bt_place_verify(pair, 2, 192), BT_OK);
     ck_assert_str_eq(bt_error(), "");
 }
 END_TEST
 
-/* Against looking at each pair, where values lie anywhere. */
+/* Against comparing each pair, with values at random places. */
 START_TEST(every_overlap_is_found)
 {
     enum { FEW_VALUES = 12 };
@@ -402,7 +403,7 @@ START_TEST(every_overlap_is_found)
 }
 END_TEST
 
-/* A plan made for one lifetime, and the true one is a step longer. */
+/* A plan for lifetimes of which one is actually a step longer. */
 START_TEST(a_lifetime_one_step_short)
 {
     bt_interval chain[] = {{.bytes = 64, .first = 0, .last = 3}, {.bytes = 64, .first = 4, .last = 6}};
@@ -455,7 +456,7 @@ START_TEST(more_than_there_are_addresses)
                            {.bytes = 3 * BT_ALIGN, .first = 2, .last = 3}};
     ck_assert_int_eq(bt_place(three, 3, &arena), BT_ERROR_MEMORY);
     ck_assert_str_eq(bt_error(), "the plan needs more bytes than there are addresses");
-    ck_assert_uint_eq(bound_of(three, 3, &peak), SIZE_MAX); /* no wrapping round to a small number */
+    ck_assert_uint_eq(bound_of(three, 3, &peak), SIZE_MAX); /* no overflow to a small number */
     ck_assert_int_eq(peak, 2);
     bt_error_clear();
     three[2].bytes = BT_ALIGN; /* just fits */

@@ -1,5 +1,5 @@
-/* What is planned: the count that chooses an order is the bound of what is then placed, a loss is computed over its
- * logits, and what a program of a loop reads is there to the end of the loop. */
+/* What is planned: the peak that chooses an order is the bound for the placement, a loss is computed in place over its
+ * logits, and a variable read by a program in a loop is kept to the end of the loop. */
 #include "support/random_graph.h"
 #include "support/scene.h"
 
@@ -20,7 +20,7 @@ static void begin(bool dry)
 {
     instance = bt_instance_new(bt_backend_cpu(), 1);
     instance->dry = dry;
-    instance->options.rows = false; /* values within them take no bytes of the arena */
+    instance->options.rows = false; /* values within such calls take no bytes of the arena */
     phase = bt_phase_new(instance, "test", "planned");
 }
 
@@ -48,7 +48,7 @@ static int64_t copies(const bt_program *program)
     return count;
 }
 
-/* Results that are looks are copied at the end, which the order does not know of. */
+/* Results that are views are copied at the end, which the order does not take into account. */
 START_TEST(what_is_counted_is_the_bound)
 {
     int same = 0;
@@ -67,7 +67,7 @@ START_TEST(what_is_counted_is_the_bound)
 }
 END_TEST
 
-/* ---- a language model of one layer, as large as in the literature on PTB ---- */
+/* ---- a language model with one layer, with the sizes from the literature on PTB ---- */
 
 enum { BATCH = 256, TOKENS = 20, WIDTH = 20, HEADS = 8, HEAD = 32, INNER = 32, WORDS = 10000, ROWS = BATCH * TOKENS };
 
@@ -102,7 +102,7 @@ static bt_tensor *layer(bt_tensor *x)
     return bt_add(x, bt_linear(inner, param(WIDTH, INNER), param(WIDTH, 0), false));
 }
 
-/* The loss of the rows in equal slices, whose logits need not be there at the same time. */
+/* The loss of the rows in equal slices, whose logits need not exist at the same time. */
 static bt_tensor *head(bt_tensor *x, bt_tensor *label, int chunks)
 {
     bt_tensor *weight = param(WORDS, WIDTH), *bias = param(WORDS, 0), *sum = NULL;
@@ -115,7 +115,7 @@ static bt_tensor *head(bt_tensor *x, bt_tensor *label, int chunks)
     return bt_div(sum, ROWS);
 }
 
-/* What the gradient of all parameters needs while it is computed. */
+/* The memory to compute the gradient of all parameters. */
 static size_t language(int chunks)
 {
     bt_tensor *gradients[32], *loss, *one;
@@ -139,8 +139,8 @@ static size_t language(int chunks)
     return arena;
 }
 
-/* The logits alone are 204,800,000 bytes, and their gradient takes their place; on paper 232,755,200 are alive at once.
- * With slices of the rows there is one slice's at a time. */
+/* The logits alone are 204,800,000 bytes, and their gradient overwrites them; on paper the peak is 232,755,200 bytes.
+ * With slices of the rows only one slice exists at a time. */
 START_TEST(a_language_model)
 {
     size_t whole = language(1), eight = language(8);
@@ -151,8 +151,8 @@ END_TEST
 
 /* ---- what is saved ---- */
 
-/* y = tanh(tanh(...)): its derivative backward waits with all of the values, and the one forward goes along with them:
- * each value is read by its own tangent, and by the next one. */
+/* y = tanh(tanh(...)): its backward derivative needs all of the values, and its forward derivative runs along with
+ * them: each value is read by its own tangent, and by the next one. */
 START_TEST(saved_at_one_moment)
 {
     enum { DEPTH = 8, BYTES = 64 * 8 };
@@ -182,7 +182,7 @@ END_TEST
 
 /* ---- losses ---- */
 
-/* The gradient over its logits, the softmax over its input: wide rows, and on two threads. */
+/* The gradient is stored over its logits, the softmax over its input: wide rows, and on two threads. */
 START_TEST(losses_over_their_logits)
 {
     enum { N = 64, C = 700 };
@@ -220,8 +220,8 @@ END_TEST
 
 /* ---- loops ---- */
 
-/* Two wide variables of the phase are summed one after the other into narrow ones. Once, the first leaves its bytes to
- * what is computed then; in a loop it is there for the next round, so that nothing is gained by ending it early. */
+/* Two wide variables of the phase are summed in turn into narrow ones. Outside a loop, the memory of the first is
+ * reused for what is computed then; in a loop it is needed for the next round, so ending it early gains nothing. */
 START_TEST(a_loop_reads_it_again)
 {
     size_t most[2];
@@ -237,7 +237,7 @@ START_TEST(a_loop_reads_it_again)
         most[loop] = plan(loop)->most;
         end();
     }
-    ck_assert_uint_lt(most[0], 2 * 4096); /* a, or what is computed of b */
+    ck_assert_uint_lt(most[0], 2 * 4096); /* a, or what is computed from b */
     ck_assert_uint_ge(most[1], 2 * 4096); /* both */
 }
 END_TEST

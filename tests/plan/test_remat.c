@@ -1,6 +1,6 @@
-/* plan/remat.c: what follows from dropping values. Right answers: small cases by hand; plan/order.c's count, with
- * nothing dropped; the verifier's count on random graphs with random choices. The verifier itself must find what is
- * wrong. */
+/* plan/remat.c: the consequences of dropping values. Compared with: small cases by hand; plan/order.c's count, if
+ * nothing is dropped; the verifier's count on random graphs with random choices. The verifier itself must detect
+ * errors. */
 #include "graphs.h"
 
 #include "support/suite.h"
@@ -36,7 +36,7 @@ static void follow(void)
 
 static void drop(int64_t value, int gap) { choice.dropped[remat.gaps[value] + gap] = true; }
 
-/* Follows the choice and compares launches; ends with -1. */
+/* Applies the choice and compares the launches; the list ends with -1. */
 static void expect(size_t most, double extra, const int64_t *launches)
 {
     follow();
@@ -47,7 +47,7 @@ static void expect(size_t most, double extra, const int64_t *launches)
 }
 #define EXPECT(most, extra, ...) expect((most), (extra), (const int64_t[]){__VA_ARGS__, -1})
 
-/* Values 1, 2, 3 by steps 0, 1, 2; steps 3, 4, 5, 6 go back through x[3], ..., x[0], value 0. */
+/* Steps 0, 1, 2 compute values 1, 2, 3; steps 3, 4, 5, 6 go back through x[3], ..., x[0], value 0. */
 START_TEST(a_chain_by_hand)
 {
     graph_chain(&g, 4, (const int[]){0, 10, 20, 30}, (const int[]){0, 2, 3, 5}, false);
@@ -56,9 +56,9 @@ START_TEST(a_chain_by_hand)
     ck_assert_double_eq(remat.total, 2 + 3 + 5 + 4);
     EXPECT(60, 0, 0, 1, 2, 3, 4, 5, 6);
     drop(1, 1);
-    EXPECT(50, 2, 0, 1, 2, 3, 4, 0, 5, 6); /* 20 + 30 while x[3] is made */
+    EXPECT(50, 2, 0, 1, 2, 3, 4, 0, 5, 6); /* 20 + 30 while x[3] is computed */
     drop(2, 1);
-    EXPECT(50, 5, 0, 1, 2, 3, 0, 1, 4, 5, 6); /* x[1] is made for x[2] and stays */
+    EXPECT(50, 5, 0, 1, 2, 3, 0, 1, 4, 5, 6); /* x[1] is computed for x[2] and kept */
     choice.brief[1] = true;
     EXPECT(50, 7, 0, 1, 2, 3, 0, 1, 4, 0, 5, 6);
     ck_assert_int_eq(plan.at, 2);
@@ -66,7 +66,8 @@ START_TEST(a_chain_by_hand)
 }
 END_TEST
 
-/* A value that nobody reads any more is no burden; held, it serves who is computed again, and is alive until then. */
+/* A value without further readers takes no memory; if it is held, it serves recomputations, and is alive until the last
+ * of them. */
 START_TEST(behind_the_last_reader)
 {
     graph_begin(&g);
@@ -83,8 +84,8 @@ START_TEST(behind_the_last_reader)
 }
 END_TEST
 
-/* A step with two outputs, one of which is kept to the end: who reads that one has the first; the second takes its room
- * only while the step runs. */
+/* A step with two outputs, one of which is kept to the end: its readers always use the first computation of that one;
+ * the second output only takes memory while the step runs. */
 START_TEST(kept_values_stay_the_first)
 {
     graph_begin(&g);
@@ -98,7 +99,7 @@ START_TEST(kept_values_stay_the_first)
     ck_assert(remat.fixed[other] && !remat.fixed[a] && remat.fixed[x]);
     EXPECT(66, 0, 0, 1, 2, 3);
     drop(a, 1);
-    EXPECT(66, 3, 0, 1, 2, 0, 3); /* 6 + 10 + 50 while b is made; later 6 + 6 + 10 */
+    EXPECT(66, 3, 0, 1, 2, 0, 3); /* 6 + 10 + 50 while b is computed; later 6 + 6 + 10 */
     g.values[b].bytes = 0;
     follow();
     ck_assert_uint_eq(plan.most, 6 + 6 + 10);
@@ -179,7 +180,7 @@ START_TEST(the_verifier_finds_what_is_wrong)
         altered = plan;
         altered.extra += 1;
         refuse(&altered);
-        leave_out((int64_t)graph_draw(&chance, (uint32_t)plan.count)); /* a first launch, or one that costs something */
+        leave_out((int64_t)graph_draw(&chance, (uint32_t)plan.count)); /* a first launch, or one with a cost */
         int64_t first = plan.launches[0];
         plan.launches[0] = g.order.step_count;
         refuse(&plan);
@@ -191,7 +192,7 @@ START_TEST(the_verifier_finds_what_is_wrong)
 }
 END_TEST
 
-/* Operands that are not there, and steps that must not run again. */
+/* Missing operands, and steps that must not be rerun. */
 START_TEST(the_verifier_knows_the_rules)
 {
     graph_begin(&g);
@@ -206,7 +207,7 @@ START_TEST(the_verifier_knows_the_rules)
 }
 END_TEST
 
-/* Diamonds, each of two steps that read the same: what is computed again is computed once, however many ask. */
+/* Diamonds, each of two steps with the same input: a value is recomputed once, however many readers it has. */
 START_TEST(diamonds_do_not_double)
 {
     graph_begin(&g);

@@ -1,5 +1,5 @@
-/* Revolve's schedule against a dynamic programme over all schedules: for up to 40 steps and 8 states the closed form
- * is the fewest steps made again, and walking by the splits makes just as many. */
+/* Revolve's schedule against a dynamic programme over all schedules: for up to 40 steps and 8 states the closed form is
+ * the minimum number of repeated steps, and following the splits repeats exactly as many. */
 #include "plan/revolve.h"
 
 #include "support/suite.h"
@@ -8,8 +8,8 @@
 
 enum { STEPS = 40, STATES = 8 };
 
-/* Steps made, the first way to the last state included: keep the state after k steps, go back through what follows with
- * one state fewer, then through the k with all. */
+/* The number of steps, including the first pass to the last state: keep the state after k steps, go back through the
+ * rest with one state fewer, then through the k steps with all states. */
 static int64_t fewest(int steps, int states)
 {
     static int64_t known[STEPS + 1][STATES + 1];
@@ -36,7 +36,7 @@ START_TEST(closed_form)
 }
 END_TEST
 
-/* With a stack of the states that are kept: at most so many, and as many steps made as the closed form says. */
+/* With a stack of kept states: at most `states` of them, and as many steps as the closed form says. */
 static int64_t walk(int steps, int states)
 {
     int kept[STATES], count = 1;
@@ -51,7 +51,7 @@ static int64_t walk(int steps, int states)
             ck_assert(split >= 1 && split < rest);
             made += split;
             if (count == states)
-                break; /* at hand, and not kept */
+                break; /* available, but not kept */
             kept[count] = kept[count - 1] + (int)split;
             count++;
         }
@@ -67,7 +67,7 @@ START_TEST(splits)
 }
 END_TEST
 
-/* The published values: steps made in all. */
+/* The published values: total steps. */
 START_TEST(published)
 {
     static const int64_t cases[][3] = {{10, 3, 15},    {10, 5, 13},      {100, 10, 222},  {100, 14, 184},

@@ -1,8 +1,8 @@
-# The library, built for aarch64 by Debian's cross compiler, runs under qemu: tests of the kernels and of what stands
-# below them, and an example, which comes to the same numbers as here, to the last bit.
+# The library, built for aarch64 by Debian's cross compiler, runs under qemu: tests of the kernels and the layers below,
+# and an example whose numbers match this machine's, bit for bit.
 # Debian: aarch64-linux-gnu-gcc=gcc-aarch64-linux-gnu qemu-aarch64=qemu-user mmdebstrap ninja=ninja-build cmake=cmake
 set -eu
-place=$BT_BUILD_DIR/readers/aarch64 # stays, so that what is there is not fetched and compiled again
+place=$BT_BUILD_DIR/readers/aarch64 # kept, so that later runs need not download and compile again
 root=$place/root
 mkdir -p "$place"
 if [ ! -e "$place/root.done" ]; then
@@ -30,11 +30,11 @@ cmake --build "$place/build" --target betty-run betty-manual "${tests[@]}" >log 
 diff "$place/build/man/man1/betty-run.1" <("$BETTY_RUN" --help=man)
 
 export CK_TIMEOUT_MULTIPLIER=30 # an emulator takes its time
-passes() { # TEST; 77: it says why it has nothing to do here
+passes() { # TEST; 77: skipped, with the reason
     local status=0
     qemu-aarch64 -L "$root" "$place/build/tests/bin/$1" >log 2>&1 || status=$?
     [ $status -ne 0 ] && [ $status -ne 77 ] || return 0
-    # qemu-user has a fault of its own where the child of a program with threads makes threads.
+    # qemu-user has a bug: threads fail in the forked child of a program with threads.
     grep -q ':team:after_a_fork:' log && ! grep -E ':[EF]:' log | grep -qv ':team:after_a_fork:'
 }
 for test in "${tests[@]}"; do

@@ -1,12 +1,12 @@
-# benchopt runs bench/benchopt with libbetty as a solver, and beside it the same method in JAX: both come to the same
-# values, and a problem that libbetty does not know is skipped.
+# benchopt runs bench/benchopt with libbetty as a solver, next to the same method in JAX: both reach the same values,
+# and a problem that libbetty does not know is skipped.
 # Debian: pkg-config=pkg-config dataset-fashion-mnist
 # PyPI: benchopt==1.10.0 jax==0.10.2
 set -eu
 cmake --install "$BT_BUILD_DIR" --prefix "$PWD/prefix" >log
 PKG_CONFIG_PATH=$(dirname "$(find "$PWD/prefix" -name libbetty.pc)")
 export PKG_CONFIG_PATH XDG_CACHE_HOME=$PWD/cache JAX_PLATFORMS=cpu BETTY_DATA=$BT_SOURCE_DIR/data
-cp -r "$BT_SOURCE_DIR/bench/benchopt" bench # benchopt leaves its results there
+cp -r "$BT_SOURCE_DIR/bench/benchopt" bench # benchopt writes its results there
 sed 's/name = "a9a"/name = "other"/; s/(jnp.exp(u) \* w \* w)/(jnp.cosh(u) * w * w)/' bench/datasets/a9a.py \
     >bench/datasets/other.py
 benchopt run bench --max-runs 6 --n-repetitions 1 --timeout 600 --no-plot --no-display --no-cache \

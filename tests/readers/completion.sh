@@ -1,4 +1,4 @@
-# The shells themselves take the scripts of tools/completion: bash as bash-completion loads it, fish, and zsh.
+# Loads the scripts of tools/completion into the real shells: bash through bash-completion, fish, and zsh.
 # Debian: fish zsh bash-completion
 set -eu
 scripts=$BT_SOURCE_DIR/tools/completion
@@ -30,7 +30,7 @@ expect fish 'betty-run a.ini --set lower.slow.' \
     'lower.slow.frozen= lower.slow.frozen=false lower.slow.frozen=true lower.slow.params='
 expect fish 'betty-run a' 'a.ini'
 
-# zsh completes in a terminal only: one of its own, in which each key is pressed.
+# zsh only completes in a terminal: this opens one, and presses each key in it.
 cat >offers.zsh <<'END'
 zmodload zsh/zpty
 zpty terminal zsh -f -i

@@ -1,5 +1,5 @@
-# The Debian packages of ./dev package install and run in a clean Debian: the command without a compiler first, then
-# problems that it compiles, programs that use the library, and the manual; and go without leaving anything.
+# The Debian packages of ./dev package install and run in a clean Debian: first the command without a compiler, then
+# problems that it compiles, programs that use the library, and the manual; removal leaves nothing behind.
 # Debian: mmdebstrap lintian
 set -eu
 "$BT_SOURCE_DIR/dev" package >log || { cat log; exit 1; }
@@ -34,7 +34,7 @@ apt-get purge -y -q betty-run betty-data libbetty-dev 'libbetty[0-9]*'
 ! find /usr /etc -path '*betty*' | grep . || exit 1
 END
 suite=$(sed -n 's/^VERSION_CODENAME=//p' /etc/os-release)
-# The hooks run in a shell of mmdebstrap's, whose $1 is the new root.
+# The hooks run in a shell of mmdebstrap, whose $1 is the new root.
 # shellcheck disable=SC2016
 mmdebstrap --variant=apt --format=null --skip=cleanup/apt --dpkgopt=force-unsafe-io "$suite" /dev/null \
     --customize-hook='mkdir "$1/tmp/packages"' \

@@ -1,4 +1,4 @@
-# man and mandoc find no fault with the pages of the manual, and man finds each page, and each function's.
+# man and mandoc find no errors in the manual pages, and man finds each page, also by the name of each function.
 # Debian: man=man-db mandoc groff
 set -eu
 export LC_ALL=C.UTF-8
@@ -8,7 +8,7 @@ for page in "${pages[@]}"; do
     man --warnings -l -E UTF-8 -Tutf8 -Z "$page" >/dev/null 2>warnings
     [ ! -s warnings ] || { echo "$page:"; cat warnings; exit 1; }
     mandoc -T lint -W warning "$page" || exit 1
-    # Declarations are broken into lines that a terminal has; only tables in comments are as wide as in the headers.
+    # Declarations are wrapped to terminal width; only tables in comments are as wide as in the headers.
     MANWIDTH=80 man -l "$page" 2>/dev/null |
         awk -v page="$page" 'length > 130 { print page ": " $0; bad = 1 } END { exit bad }'
 done

@@ -1,6 +1,6 @@
-# onnxruntime computes what a model written by libbetty says, to 1e-5 of what libbetty computes: each op that has a rule,
-# each module of betty/nn.h for two sizes of batch, and trained runs; onnx's own checker finds no fault with any, and the
-# schema of Debian's libonnx-dev knows every field.
+# onnxruntime runs models written by libbetty and agrees with libbetty to 1e-5: each op that has a rule, each module of
+# betty/nn.h for two batch sizes, and trained runs. onnx's own checker accepts all of them, and the schema of Debian's
+# libonnx-dev knows every field.
 # Debian: protoc=protobuf-compiler libonnx-dev
 # PyPI: numpy==2.4.6 onnx==1.23.2 onnxruntime==1.32.0
 import os

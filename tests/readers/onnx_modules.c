@@ -1,6 +1,6 @@
 /* For tests/readers/onnx.py: every module of betty/nn.h and some made of ops, trained for some steps on noise, then
- * written as NAME.onnx and NAME.safetensors, with what it computes itself: NAME.N.INPUT.bin are its inputs of N
- * examples, NAME.N.output.bin is what they come to. cases.txt lists them: name, N, how many inputs; name, dtype, rank
+ * written as NAME.onnx and NAME.safetensors, with libbetty's own results: NAME.N.INPUT.bin has the inputs of N
+ * examples, NAME.N.output.bin the outputs. Each entry of cases.txt has: name, N, number of inputs; name, dtype, rank
  * and sizes of each; rank and sizes of the output. */
 #include <betty/betty.h>
 #include <stdio.h>
@@ -12,10 +12,10 @@ enum { MOST_INPUTS = 3, MOST_VALUES = 1 << 20, STEPS = 3 };
 typedef struct net {
     const char *name;
     bt_module *module;
-    bt_model_input in[MOST_INPUTS + 1]; /* a size of 0: the batch; name NULL: the end */
-    int64_t below;                      /* of integers */
+    bt_model_input in[MOST_INPUTS + 1]; /* a size of 0: the batch; ends with a NULL name */
+    int64_t below;                      /* the upper bound of integer inputs */
     bt_optimizer *optimizer;
-    bt_array out; /* dtype and shape of what was traced last */
+    bt_array out; /* dtype and shape of the last trace */
 } net;
 
 static FILE *cases;
@@ -40,7 +40,7 @@ static bt_tensor *forward(net *n, const bt_batch *batch)
 
 static bt_tensor *apply(void *user, const bt_batch *batch) { return forward(user, batch); }
 
-/* Towards 1: all parameters and buffers move. */
+/* Trains towards 1: all parameters and buffers change. */
 static bt_tensor *train(void *user, const bt_batch *batch)
 {
     net *n = user;
@@ -117,7 +117,7 @@ static void compute(net *n, int64_t examples)
     bt_batch_free(batch);
 }
 
-/* The module is freed. */
+/* Frees the module. */
 static void take(net n)
 {
     char path[256];
@@ -208,7 +208,7 @@ static void take_images(void)
          {"reduce", (bt_array){.dtype = BT_F32, .rank = 2, .dims = {bt_nn_darts_edges(2), BT_NN_DARTS_OPS}}});
 }
 
-/* A U-Net of one step down and up. */
+/* A U-Net with one step down and up. */
 static bt_tensor *u_net_forward(bt_module *self, bt_tensor *const *in)
 {
     bt_tensor *top = bt_relu(bt_forward(bt_child(self, "down"), in[0])), *low = bt_max_pool2d(top, 2, 2, 0);
@@ -281,7 +281,7 @@ static void take_transformers(void)
     TAKE("transformer_layer", bt_nn_transformer_layer(&o), {"x", floats(2, 6, 8, 0)});
 }
 
-/* ---- what users make of ops ---- */
+/* ---- modules that users build from ops ---- */
 
 static bt_tensor *many_forward(bt_module *self, bt_tensor *const *in)
 {
@@ -295,7 +295,7 @@ static bt_tensor *many_forward(bt_module *self, bt_tensor *const *in)
     return bt_concat(1, y, bt_pad(bt_topk(x, 3, 2, NULL), 2, 1, 2));
 }
 
-/* Rows of the batch beside each other, and halves of the batch apart. */
+/* Rows of the batch next to each other, and the two halves of the batch separately. */
 static bt_tensor *batch_forward(bt_module *self, bt_tensor *const *in)
 {
     bt_tensor *x = in[0], *twice = bt_concat(0, x, bt_mul(x, 2)); /* [n, 3], [2 n, 3] */

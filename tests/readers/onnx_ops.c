@@ -1,6 +1,6 @@
-/* For tests/readers/onnx.py: every op that has a rule, by its samples: NAME.onnx, NAME.INPUT.bin and NAME.output.bin,
- * and in ops.txt the name, a hash of the model (tests/export/golden_ops.h), how many inputs there are; name, dtype,
- * rank and sizes of each; dtype, rank and sizes of the output. */
+/* For tests/readers/onnx.py: every op that has a rule, for each of its samples: NAME.onnx, NAME.INPUT.bin and
+ * NAME.output.bin. Each entry of ops.txt has: name, a hash of the model (tests/export/golden_ops.h), number of inputs;
+ * name, dtype, rank and sizes of each; dtype, rank and sizes of the output. */
 #include "../export/graph_hash.h"
 #include "../export/op_models.h"
 
@@ -37,7 +37,7 @@ static void take(void *user, op_model *model)
     char path[256];
     snprintf(path, sizeof path, "%s.onnx", model->name);
     bt_status status = bt_module_export(model->module, path, model->inputs, model->count);
-    if (status == BT_ERROR_UNSUPPORTED) { /* of an output that has no equal */
+    if (status == BT_ERROR_UNSUPPORTED) { /* an output without an ONNX equivalent */
         fprintf(stderr, "%s\n", bt_error());
         bt_error_clear();
         return;

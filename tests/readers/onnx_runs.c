@@ -1,6 +1,6 @@
-/* For tests/readers/onnx.py: RUN PROBLEM INPUT: what the network of a trained run says of a batch of its validation
- * data, or of training where there is none: run.INPUT.bin and run.output.bin; their dtypes and shapes in run.txt. INPUT
- * is the field of the batch that is its input. */
+/* For tests/readers/onnx.py: RUN PROBLEM INPUT: the output of a trained run's network for a batch of its validation
+ * data, or of training data if there is none: run.INPUT.bin and run.output.bin; their dtypes and shapes in run.txt.
+ * INPUT names the batch field that is the network's input. */
 #include "engine/session/session.h"
 
 #include "data/dataset.h"
@@ -18,7 +18,7 @@ static void die(const char *what)
     exit(1);
 }
 
-/* Networks that are given more than a field of the batch: DARTS the weights of its candidates. */
+/* Some networks have inputs besides the batch's field: in DARTS, the weights of the candidates. */
 static bt_tensor *forward(bt_problem *self, const bt_batch *batch)
 {
     bt_tensor *x = bt_field(batch, "%s", input);
@@ -29,7 +29,7 @@ static bt_tensor *forward(bt_problem *self, const bt_batch *batch)
     return bt_forward(self, x);
 }
 
-/* One number, to learn the shape. */
+/* Returns one number; used to learn the shape. */
 static bt_tensor *probe(bt_problem *self, const bt_batch *batch)
 {
     bt_tensor *y = forward(self, batch);

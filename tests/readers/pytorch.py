@@ -1,5 +1,5 @@
-# PyTorch's modules take the safetensors files of ours by load_state_dict, every name and shape, and compute the same to
-# 1e-5. The names and layouts are the table of docs/export.md.
+# PyTorch's modules load our safetensors files with load_state_dict, every name and shape, and agree to 1e-5. Names and
+# layouts follow the table in docs/export.md.
 # PyPI: numpy==2.4.6 safetensors==0.8.0 torch==2.15.0 torchvision==0.29.2
 import os
 import subprocess
@@ -247,7 +247,7 @@ def value():
     return net, lambda: net.value
 
 
-equals = {  # a module, which takes what ours does; or one, and a function that calls it so
+equals = {  # a module with our inputs; or a module, and a function that calls it with them
     "mlp": mlp(F.relu, 16, 12, 12, 3),
     "mlp_gelu": mlp(F.gelu, 16, 12, 3),
     "linear": nn.Linear(5, 3),
@@ -286,7 +286,7 @@ equals = {  # a module, which takes what ours does; or one, and a function that 
     "lstm_cell": lstm_cell(),
     "gru_cell": nn.GRUCell(4, 5),
 }
-none = {  # without an equal in PyTorch: rotary positions, heads of another width, statistics without a scale; DARTS
+none = {  # without an equivalent in PyTorch: rotary positions, heads of another width, statistics without a scale; DARTS
     "batch_norm_plain", "darts", "attention_causal", "attention_source", "attention_blocks", "transformer_rotary"}
 
 

@@ -1,6 +1,6 @@
-# A browser opens report.html on a laptop and on a phone, light and dark: nothing overlaps, is cut or leaves the window;
-# nothing is loaded, no script runs, nothing is complained of; and the last value of each curve is on the page, as text.
-# Screenshots stay beside it.
+# Opens report.html in a browser, at laptop and phone size, in light and dark mode: nothing overlaps, is cut off or
+# leaves the window; nothing is loaded, no script runs, the console is empty; and the last value of each curve is on the
+# page as text. Screenshots are saved next to it.
 # Debian: chromium
 # PyPI: playwright==1.65.2
 import json
@@ -13,7 +13,7 @@ from playwright.sync_api import sync_playwright
 
 BETTY, EXAMPLES = os.environ["BETTY_RUN"], os.environ["BT_SOURCE_DIR"] + "/examples/"
 
-# What is in the way of what: boxes in pixels. Text of a box that scrolls may lie beyond its edge, and no other.
+# Finds overlapping elements: boxes in pixels. Only text in a scrolling box may extend beyond its edge.
 LOOK = r"""
 () => {
   const faults = [], wide = document.documentElement.clientWidth, seen = element => {
@@ -84,7 +84,7 @@ def make_runs():
     betty(hpo, "--check-hypergradient", "--output", "grid/model.lr=0.1,seed=1")
     betty(hpo, "--profile", "--set", "engine.train_iters=200", "--output", "one", *short)
     betty(hpo, "--ablate", "--plan", "--output", "ablation")
-    with open("ablation/ablation.json") as file: # times of some length: measured ones take minutes
+    with open("ablation/ablation.json") as file: # made-up times: measuring takes minutes
         ablation = json.load(file)
     for k, row in enumerate(ablation["rows"]):
         row["ms_per_step"] = [12.5 + k, 12 + k, 13.75 + k]

@@ -1,10 +1,10 @@
-# The archive of the sources that ./dev package makes is what git has, and builds far from any checkout; the command
-# that is built there trains an example.
+# The source archive of ./dev package matches git and builds outside any checkout; the resulting command trains an
+# example.
 # Debian: cmake=cmake ninja=ninja-build
 set -eu
 "$BT_SOURCE_DIR/dev" package >log || { cat log; exit 1; }
 archive=$(ls "$BT_BUILD_DIR"/package/libbetty-*.tar.gz)
-place=$(mktemp -d) # not below the checkout
+place=$(mktemp -d) # outside the checkout
 trap 'rm -rf "$place"' EXIT
 tar -xzf "$archive" -C "$place"
 source=$(echo "$place"/libbetty-*)

@@ -1,5 +1,5 @@
-# TensorBoard's own readers, in Python and (in its server) in Rust, open the files of events of a run that was
-# interrupted, and find what metrics.csv has.
+# TensorBoard's own readers, in Python and (in its server) in Rust, open the event files of an interrupted run and find
+# the contents of metrics.csv.
 # PyPI: tensorboard==2.21.0
 import csv
 import glob
@@ -30,12 +30,12 @@ def read(folder):
     return found
 
 
-# To step 400, once more from the checkpoint of step 200, whose files are all there still, and on to 600.
+# To step 400, again from the checkpoint of step 200 (all files are still there), and on to 600.
 betty_run(f"{os.environ['BT_SOURCE_DIR']}/examples/logistic_hpo.ini", "--output", "run",
           **SETTINGS, **{"engine.train_iters": 400, "engine.checkpoint_keep": 9})
 first = {tag: len(read("run").Scalars(tag)) for tag in read("run").Tags()["scalars"]}
 assert first["model/loss"] == 8 and first["model/valid/loss"] == 4, first
-live = read("run")  # as a TensorBoard that is open while the run is taken up again
+live = read("run")  # like a TensorBoard that is open while the run resumes
 betty_run("--resume", "run/checkpoints/step-200", **{"engine.train_iters": 600})
 live.Reload()
 
@@ -53,12 +53,12 @@ for events in (found, live):
         for (_, value), (_, wanted) in zip(scalars, values):
             assert abs(value - wanted) <= 1e-6 * abs(wanted), (tag, value, wanted)
 
-# Readers that know nothing of a START find nothing twice either.
+# Readers that do not know about START find no duplicates either.
 paths = sorted(glob.glob("run/events.out.tfevents.*"))
 assert len(paths) == 2, paths
 seen = [(value.tag, event.step) for path in paths for event in EventFileLoader(path).Load()
         for value in event.summary.value]
-assert len(seen) == len(set(seen)) == sum(map(len, due.values())) + 1  # and the configuration
+assert len(seen) == len(set(seen)) == sum(map(len, due.values())) + 1  # plus the configuration
 
 # Histograms: of a weight for each example, between two lines of metrics; and of the norms of hypergradients.
 betty_run(f"{os.environ['BT_SOURCE_DIR']}/examples/reweight.ini", "--output", "weights",
@@ -78,7 +78,7 @@ with open("run/config.ini") as file:
 assert [event.step for event in text] == [0]
 assert text[0].tensor_proto.string_val[0].decode() == f"```\n{config}```\n"
 assert re.search(r"^train_iters = 400$", config, re.M)
-# What the server shows: its own reader goes by files, and may still be at it.
+# The data shown by the server: its own reader goes by files, and may still be reading.
 server = subprocess.Popen([os.path.join(os.path.dirname(sys.executable), "tensorboard"), "--logdir", ".", "--port", "0"],
                           stderr=subprocess.PIPE, text=True)
 

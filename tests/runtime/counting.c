@@ -31,7 +31,7 @@ enum { ROOM = 1 << 16 };
 static struct {
     void *memory;
     size_t size;
-} blocks[ROOM]; /* those of aligned_alloc, by address: open addressing without removal of slots */
+} blocks[ROOM]; /* the blocks of aligned_alloc, by address: open addressing without removal of slots */
 static atomic_bool on;
 static atomic_flag locked = ATOMIC_FLAG_INIT;
 static size_t calls, live, peak;

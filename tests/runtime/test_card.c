@@ -1,4 +1,4 @@
-/* tests/runtime/test_card.c: descriptions of cards: what is read, and each field that is missing or wrong. */
+/* tests/runtime/test_card.c: GPU descriptions: what is read, and an error for each missing or wrong field. */
 #include "runtime/card.h"
 
 #include "support/suite.h"
@@ -38,7 +38,7 @@ START_TEST(read)
     ck_assert_int_eq(card.processors, 132);
     ck_assert_int_eq(card.capability, 900);
     ck_assert_ptr_nonnull(strstr(card.text, "\"maxBlockSize\":[1024,1024,64]"));
-    ck_assert_ptr_null(strstr(card.text, "origin")); /* what cuDNN does not know is not given to it */
+    ck_assert_ptr_null(strstr(card.text, "origin")); /* lines that cuDNN does not know are not passed to it */
     bt_card_free(&card);
     ck_assert_ptr_null(card.text);
 }

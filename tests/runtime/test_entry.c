@@ -1,4 +1,4 @@
-/* A program reads every variable as it was at entry, whatever it assigns, and its outputs stay to the end. */
+/* A program sees every variable as it was at entry, whatever it assigns, and its outputs remain valid to the end. */
 #include "support/scene.h"
 
 #include "runtime/evaluate.h"
@@ -72,7 +72,7 @@ START_TEST(views_of_itself)
     assign(1, bt_concat(0, bt_slice(rolled, 0, 1, 4), bt_slice(rolled, 0, 0, 1)));
     assign(2, bt_broadcast(bt_at(spread, 1), 1, (const int64_t[]){3}, NULL));
     assign(3, bt_concat(0, bt_slice(backwards, 0, 2, 3), bt_slice(backwards, 0, 1, 2), bt_slice(backwards, 0, 0, 1)));
-    assign(4, bt_reshape(bt_permute(oblong, 1, 0), 2, 3)); /* as many bytes in another order */
+    assign(4, bt_reshape(bt_permute(oblong, 1, 0), 2, 3)); /* the same number of bytes in another order */
     assign(5, same);
     run();
     EXPECT_VAR(s.vars[0], 0, 1, 3, 2, 4);
@@ -84,7 +84,7 @@ START_TEST(views_of_itself)
 }
 END_TEST
 
-/* The value for x is there early, and the old x is read afterwards. */
+/* The value for x is computed early, and the old x is read afterwards. */
 START_TEST(the_old_value_read_later)
 {
     bt_tensor *x = VECTOR(&s, "x", 1, 2), *y = VECTOR(&s, "y", 3, 4);
@@ -147,7 +147,7 @@ END_TEST
 
 static bt_var *block, *window[3];
 
-/* Three windows, of 2, 3 and 2 numbers, each at a multiple of 64 bytes, gaps behind them. */
+/* Three windows, of 2, 3 and 2 numbers, each aligned to 64 bytes, with gaps after them. */
 static void make_block(void)
 {
     static const int64_t sizes[] = {2, 3, 2};
@@ -167,7 +167,7 @@ START_TEST(windows_swapped)
     bt_tensor *a = bt_trace_read(window[0]), *c = bt_trace_read(window[2]), *all = bt_trace_read(block);
     bt_graph_assign(s.graph, window[0], c);
     bt_graph_assign(s.graph, window[2], bt_neg(a));
-    bt_graph_output(s.graph, bt_sum(all)); /* of what stood there before */
+    bt_graph_output(s.graph, bt_sum(all)); /* of the old values */
     scene_end(&s);
     EXPECT_RUN(s.graph, 0, 10 + 11 + 20 + 21 + 22 + 30 + 31);
     EXPECT_VAR(window[0], 0, 30, 31);
@@ -191,7 +191,7 @@ START_TEST(a_window_read_through_its_block)
 }
 END_TEST
 
-/* Step by step: one call for all would read everything before it writes. */
+/* Step by step: a single call for everything would read all before it writes. */
 START_TEST(the_block_from_its_windows)
 {
     bt_instance *instance = bt_instance_new(bt_backend_cpu(), 1);
@@ -211,7 +211,7 @@ START_TEST(the_block_from_its_windows)
 }
 END_TEST
 
-/* What lies behind a window is zero after every program that writes the window, whatever was there. */
+/* The gap after a window is zero after every program that writes the window, whatever was there. */
 START_TEST(gaps_are_cleared)
 {
     make_block();
@@ -229,7 +229,7 @@ END_TEST
 
 /* ---- outputs ---- */
 
-/* An output that is there early is not overwritten by what comes after it; one named twice is there twice. */
+/* An early output is not overwritten by later steps; an output listed twice appears twice. */
 START_TEST(outputs_stay)
 {
     bt_tensor *x = VECTOR(&s, "x", 1, 2), *early = bt_exp(x), *y = early;
@@ -259,7 +259,7 @@ START_TEST(an_output_of_another_dtype)
 }
 END_TEST
 
-/* ---- mistakes ---- */
+/* ---- errors ---- */
 
 START_TEST(a_poisoned_graph_does_not_run)
 {

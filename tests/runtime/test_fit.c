@@ -1,5 +1,5 @@
-/* tests/runtime/test_fit.c: phases of some programs within budgets: a larger one never takes more work, what is told as
- * the least fits, and what fits stays as it is. */
+/* tests/runtime/test_fit.c: phases of several programs under budgets: a larger budget never takes more work, the
+ * reported minimum fits, and what already fits is left unchanged. */
 #include "support/scene.h"
 
 #include "runtime/fit.h"
@@ -12,9 +12,9 @@ enum { PROGRAMS = 3, BUDGETS = 24, CASES = 6 };
 static scene scenes[PROGRAMS];
 static bt_instance *instance;
 static bt_phase *phase;
-static bt_known *known; /* for all budgets of a test */
+static bt_known *known; /* shared by all budgets of a test */
 
-/* The gradient of layers of unlike widths, some of whose values the loss reads directly. */
+/* The gradient of layers of different widths; the loss reads some of their values directly. */
 static void record(scene *s, int seed)
 {
     const int64_t rows = 8 + 8 * (seed % 3), wide = 16 + 16 * (seed % 2);
@@ -58,7 +58,8 @@ static void end(void)
     bt_error_clear();
 }
 
-/* Anew within the budget: its bytes, and the work that its programs do again, each as a part of its own. */
+/* Plans again within the budget; returns the bytes, and in *work the repeated work of the programs, as a fraction of
+ * each. */
 static size_t fit(int seed, size_t budget, double *work)
 {
     begin(seed);
@@ -98,7 +99,7 @@ START_TEST(more_bytes_never_take_more_work)
 }
 END_TEST
 
-/* To its very steps. */
+/* The programs themselves are kept. */
 START_TEST(what_fits_stays)
 {
     begin(0);
@@ -114,12 +115,12 @@ START_TEST(what_fits_stays)
     int same = 0;
     for (int p = 0; p < PROGRAMS; p++)
         same += programs[p] == phase->entries[p].program;
-    ck_assert_int_eq(same, PROGRAMS - 1); /* only the one that was the largest */
+    ck_assert_int_eq(same, PROGRAMS - 1); /* all but the largest one */
     end();
 }
 END_TEST
 
-/* `anything` false: only levels whose checkpointing is a budget, and there are none. */
+/* `anything` false: only levels with checkpointing = budget count, and there are none. */
 START_TEST(nothing_may_run_again)
 {
     begin(0);

@@ -1,5 +1,4 @@
-/* The library as another program loads it while it runs: its threads sleep when they have nothing to do, and are gone
- * when it is unloaded. */
+/* The library loaded at run time (dlopen): its threads sleep when idle, and are gone once it is unloaded. */
 #include "support/suite.h"
 #include <betty/engine.h>
 
@@ -32,7 +31,7 @@ static double processor_seconds(void)
            1e-6 * (double)(usage.ru_utime.tv_usec + usage.ru_stime.tv_usec);
 }
 
-/* ISO C has no way from an object's address to a function's. */
+/* ISO C cannot convert an object pointer to a function pointer. */
 #define FIND(library, name)                                                                                            \
     do {                                                                                                               \
         void *found = dlsym(library, #name);                                                                           \
@@ -86,7 +85,7 @@ END_TEST
 int main(void)
 {
     if (getenv("BT_SANITIZE") || access(file_of("BT_BUILD_DIR", "libbetty.so"), R_OK) != 0)
-        return 77; /* the sanitizers' own library would have to be loaded first */
+        return 77; /* the sanitizer's own library would have to be loaded first */
     Suite *suite = suite_create("loaded");
     TCase *tests = tcase_create("loaded");
     tcase_add_test(tests, loaded_and_unloaded);

@@ -1,4 +1,4 @@
-/* Ranks of one process: what each has, what they come to together, and ranks that do not meet. */
+/* Ranks within one process: what each of them holds, the results of their collectives, and mismatched ranks. */
 #include "support/scene.h"
 
 #include "runtime/copies.h"
@@ -21,7 +21,7 @@ typedef struct world {
     int add, use;
 } world;
 
-/* The first program adds the sum over the rows of x to a variable of the phase, the second takes it from w. */
+/* The first program adds the sum over the rows of x to a variable of the phase, the second subtracts it from w. */
 static void begin(world *u, int ranks)
 {
     *u = (world){.rows = {1, 2, 3, 4, 5, 6, 7, 8, 9, 10}};
@@ -85,7 +85,7 @@ static void expect_sums(world *u)
         EXPECT_OK(bt_phase_run(u->phase, u->add));
         EXPECT_OK(bt_phase_run(u->phase, u->add));
         EXPECT_OK(bt_store_read(u->instance, u->sum, 0, between, sizeof between));
-        ck_assert(between[0] == 50 && between[1] == 60); /* twice 25 and 30, in whatever parts */
+        ck_assert(between[0] == 50 && between[1] == 60); /* twice 25 and 30, however they are split */
         EXPECT_OK(bt_phase_run(u->phase, u->use));
         bt_phase_end(u->phase);
         EXPECT_VAR(u->w, 0, 50 - 50 * round, 140 - 60 * round);
@@ -108,7 +108,7 @@ START_TEST(as_on_one)
 }
 END_TEST
 
-/* Of five rows, 2, 2 and 1: their sum is each rank's, and only the sum of these is whole. */
+/* Five rows, split 2, 2, 1: each rank has the sum of its own, and only the sum of these is complete. */
 START_TEST(parts_of_a_sum)
 {
     world u;
@@ -154,7 +154,7 @@ START_TEST(set_aside)
 }
 END_TEST
 
-/* Rank 1 is given a program that asks for something else of the others. */
+/* Rank 1 gets a program with a different collective. */
 START_TEST(all_must_meet)
 {
     world u;
@@ -182,7 +182,7 @@ START_TEST(all_must_meet)
 }
 END_TEST
 
-/* Layers whose rows are split, and the slope of their weights. */
+/* Layers whose rows are divided, and the gradient of their weights. */
 static void record_layers(world *u, bt_graph *graph)
 {
     bt_trace trace;
@@ -196,7 +196,7 @@ static void record_layers(world *u, bt_graph *graph)
     bt_trace_end(&trace);
 }
 
-/* What is compiled again to fit into a budget is each rank's own, sends what it sent, and comes to the same. */
+/* Each rank recompiles its own program to fit a budget; it sends the same data and gives the same results. */
 START_TEST(within_a_budget)
 {
     double found[2][2];
@@ -229,7 +229,7 @@ START_TEST(within_a_budget)
 }
 END_TEST
 
-/* Timed is what rank 0 does, collectives as well. */
+/* The times are those of rank 0, including collectives. */
 START_TEST(profiled)
 {
     world u;
@@ -247,7 +247,7 @@ START_TEST(profiled)
 }
 END_TEST
 
-/* Two instances have the same variable on different numbers of ranks. */
+/* Two instances use the same variable on different numbers of ranks. */
 START_TEST(as_many_for_all)
 {
     world u;

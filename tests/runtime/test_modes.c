@@ -1,5 +1,5 @@
-/* Random graphs with random assigns, run as planned, with every value an allocation of its own, and with red zones, in
- * each order of their steps: the same bits, and the values that plain loops give, node by node. */
+/* Random graphs with random assigns, run in three ways: as planned, with a separate allocation for every value, and
+ * with red zones, in each order of their steps. All give the same bits, and match plain loops node by node. */
 #include "counting.h"
 #include "support/random_graph.h"
 
@@ -15,7 +15,7 @@ enum { VARS = 7, ROOM = 1 << 16 };
 
 static const char *const modes[] = {"on", "off", "guard"};
 
-/* Everything that a run leaves behind: outputs and variables, byte by byte. */
+/* The complete result of a run: outputs and variables, byte by byte. */
 typedef struct image {
     _Alignas(8) char bytes[ROOM];
     size_t size;
@@ -46,7 +46,7 @@ static void give_vars(const image *from, const scene *s)
         }
 }
 
-/* An allocation of its own has bytes even where the value has none. */
+/* A separate allocation has bytes even if the value has none. */
 static bool any_empty(const bt_phase *phase)
 {
     for (int64_t i = 0; i < phase->value_count; i++)
@@ -55,8 +55,8 @@ static bool any_empty(const bt_phase *phase)
     return false;
 }
 
-/* The graph run twice in a phase, on an arena full of a pattern. With every value an allocation of its own, the most
- * bytes of them at once are the plan's bound. */
+/* Runs the graph twice in a phase, in an arena filled with a pattern. With a separate allocation for every value, the
+ * peak of their bytes is the plan's bound. */
 static void run_by(const bt_graph *graph, const scene *s, const char *mode, int threads, bool rows, bt_order_rule rule,
                    image *result)
 {
@@ -144,7 +144,7 @@ START_TEST(every_order_gives_the_same_bits)
 }
 END_TEST
 
-/* Each variable takes what it is assigned, computed from what all of them held before; outputs as well. */
+/* Each variable gets the assigned value, computed from the old values of all of them; outputs too. */
 START_TEST(plain_loops_give_the_same_values)
 {
     scene s;
@@ -165,7 +165,7 @@ START_TEST(plain_loops_give_the_same_values)
         const bt_assign *assign = &s.graph->assigns[a];
         expect_var(__FILE__, __LINE__, assign->var, interpreter_value(in, assign->value),
                    bt_tensor_count(assign->value), 1e-10);
-        for (int v = 0; v < VARS; v++) /* a block changes with its windows, and they with it */
+        for (int v = 0; v < VARS; v++) /* a block changes with its windows, and vice versa */
             assigned[v] |= bt_var_root(s.vars[v]) == bt_var_root(assign->var) &&
                            (s.vars[v] == assign->var || !s.vars[v]->base || !assign->var->base);
     }
@@ -178,8 +178,8 @@ START_TEST(plain_loops_give_the_same_values)
 }
 END_TEST
 
-/* With every node an output nothing can be merged, placed in a variable or dropped: the values stay (but for the order
- * of sums, where a kernel is given a dense copy instead of a view). */
+/* With every node an output, nothing can be merged, placed in a variable or dropped: the values stay the same (except
+ * for the order of sums, if a kernel gets a dense copy instead of a view). */
 START_TEST(whatever_is_kept)
 {
     scene s;

@@ -1,4 +1,4 @@
-/* Ranks that are processes meet through memory that they share: what each gets, and what becomes of them when one parts
+/* Ranks as processes that exchange data through shared memory: what each receives, and what happens when one diverges
  * from the others, fails or is killed. */
 #include "ops/ops.h"
 #include "runtime/backend.h"
@@ -19,15 +19,15 @@ typedef enum where {
     REACHED,
     MIXED,
     WHERES
-} where; /* values: in memory that all reach; but for the last rank's */
+} where; /* the values; MIXED: in shared memory except on the last rank */
 static where lies;
 
-typedef struct member { /* what a rank is to do, and how it is to end */
+typedef struct member { /* the work of a rank, and how it must end */
     bt_transport *transport;
     bt_joint *joint;
     int rank, ranks, given;
 } member;
-typedef int work_fn(member *m); /* returns the exit code: 0 where all was right */
+typedef int work_fn(member *m); /* returns the exit code: 0 for success */
 
 typedef struct shared { /* by all ranks */
     work_fn *work;
@@ -58,7 +58,7 @@ static void all_right(int ranks, work_fn *work, int given)
         ck_assert_msg(codes[r] == 0, "rank %d of %d, %d: ends with %d", r, ranks, given, codes[r]);
 }
 
-/* ---- what they get ---- */
+/* ---- results ---- */
 
 static float number(int rank, int64_t i) { return 1 / (1 + (float)((rank * 7919 + i * 31) % 1009)); }
 
@@ -75,7 +75,7 @@ static bt_status join(member *m, const bt_op *op, const bt_collective_attr *like
     return bt_joint_call(m->joint, &call, at);
 }
 
-/* So many numbers, from the joint or not. */
+/* Memory for n numbers, shared or not. */
 static float *room(member *m, int64_t n)
 {
     const size_t bytes = (size_t)n * sizeof(float);
@@ -93,7 +93,7 @@ static void leave(member *m, float *memory, int64_t n)
         _exit(8);
 }
 
-/* 2 x `given` numbers each: added in the order of ranks, to the bit; in their place, and then into another one. */
+/* 2 x `given` numbers each: added in rank order, bit for bit; in place, then into another array. */
 static int add(member *m)
 {
     const int64_t n = 2 * (int64_t)m->given;
@@ -116,7 +116,7 @@ static int add(member *m)
     return code;
 }
 
-/* Small values and large ones, some over their operands, in one call: each is the sum of its own. */
+/* Small and large arrays in one call, some in place: each is summed on its own. */
 static int add_several(member *m)
 {
     enum { VALUES = 7 };
@@ -156,7 +156,8 @@ static int add_several(member *m)
     return code;
 }
 
-/* 7 rows of two kinds, along the first axis: each rank has its own, which it changes as soon as they are gathered. */
+/* 7 rows of two kinds, along the first axis: each rank has its own, and overwrites them as soon as they are
+ * gathered. */
 static int gather(member *m)
 {
     enum { ROWS = 7, EACH = 2 };
@@ -178,7 +179,7 @@ static int gather(member *m)
     return code;
 }
 
-/* The sum, of which each rank keeps its rows along the second axis. */
+/* A reduce-scatter: each rank keeps its rows along the second axis. */
 static int scatter(member *m)
 {
     enum { ROWS = 7 };
@@ -202,7 +203,7 @@ static int scatter(member *m)
     return code;
 }
 
-/* Many small meetings, one after the other, of all kinds. */
+/* Many small collectives of all kinds, in sequence. */
 static int meet_often(member *m)
 {
     for (int i = 0; i < m->given; i++) {
@@ -218,7 +219,8 @@ static int meet_often(member *m)
     return 0;
 }
 
-/* What is small is copied, in one meeting; a part is 2^16 bytes: less, as much, a little more, several. */
+/* Small arrays are copied in one meeting; larger ones in parts of 2^16 bytes: smaller, equal, slightly larger,
+ * several. */
 START_TEST(what_they_get)
 {
     static const int wide[] = {1, 3, 8192, 8193, 100003};
@@ -235,7 +237,8 @@ START_TEST(what_they_get)
 }
 END_TEST
 
-/* One piece at a time, and no more than there is: what is asked for besides is the rank's own. It comes with zeros. */
+/* One piece of shared memory at a time, up to its limit; further requests get memory of the rank's own. It is
+ * zeroed. */
 static int lend(member *m)
 {
     enum { N = 100000 };
@@ -259,7 +262,7 @@ END_TEST
 
 /* ---- how they end ---- */
 
-/* Rank 1 makes another call than the others, or has another number of values. */
+/* Rank 1 makes a different call than the others, or has a different number of values. */
 static int part(member *m)
 {
     float x[4] = {0};
@@ -275,7 +278,7 @@ static int part(member *m)
     return bt_joint_call(m->joint, &call, 1) == BT_ERROR_INTERNAL ? 0 : 4;
 }
 
-/* They meet where all are about to do the same, and only there. */
+/* They only meet if all are about to do the same. */
 static int meet(member *m)
 {
     const bt_transport *t = m->transport;
@@ -288,10 +291,10 @@ static int meet(member *m)
     return status == BT_ERROR_INTERNAL && strstr(bt_error(), "the ranks do not meet") ? 0 : 4;
 }
 
-/* The last rank ends at meeting `given`, by a signal or with a code; the others must be told. */
+/* The last rank exits at meeting `given`, by a signal or with a code; the others must get an error. */
 static int lose_one(member *m, bool killed)
 {
-    enum { N = 4096 }; /* two meetings for a sum, where all reach it */
+    enum { N = 4096 }; /* a sum takes two meetings if all can reach the memory */
     float *x = room(m, N);
     for (int i = 0;; i++) {
         if (m->rank == m->ranks - 1 && i == m->given) {
@@ -325,7 +328,7 @@ START_TEST(how_they_end)
 }
 END_TEST
 
-/* Of five numbers number `given` is another one on the last rank. */
+/* Of five numbers, number `given` differs on the last rank. */
 static int compare(member *m)
 {
     uint64_t numbers[5] = {1, 2, 3, 4, 5};
@@ -338,7 +341,7 @@ static int compare(member *m)
     return which == m->given && (which < 0 || rank == m->ranks - 1) ? 0 : 2;
 }
 
-/* A rank that asks at its end does not meet those that ask at their beginning. */
+/* A rank that compares at its end does not meet those that compare at their beginning. */
 static int compare_elsewhere(member *m)
 {
     const uint64_t number = 1;

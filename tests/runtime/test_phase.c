@@ -1,5 +1,5 @@
-/* Phases: programs planned together. Variables that live in the arena, loops, clearing, results, outside memory, the
- * arena that phases share. Every test runs as planned, and with every value an allocation of its own. */
+/* Phases: programs planned together. Variables in the arena, loops, clearing, results, outside memory, an arena shared
+ * by several phases. Every test runs as planned and with a separate allocation for every value. */
 #include "support/scene.h"
 
 #include "runtime/evaluate.h"
@@ -21,7 +21,7 @@ static int graph_count;
 static void begin(int mode)
 {
     scene_begin(&s, BT_F64);
-    scene_end(&s); /* graphs are made one by one */
+    scene_end(&s); /* each test creates its graphs */
     setenv("BETTY_PLAN", modes[mode], 1);
     instance = bt_instance_new(bt_backend_cpu(), 1);
     unsetenv("BETTY_PLAN");
@@ -79,8 +79,8 @@ static bt_var *run_var(const char *name, int64_t size, const double *values)
     return scene_var(&s, name, BT_F64, values, (const int64_t[]){size, BT_END});
 }
 
-/* The first window is written before the wide value, the second from it: the wide value lies where the second will be.
- * What is behind a window is zero to who reads the whole block. */
+/* The first window is written before the wide value, the second is computed from it: the wide value is placed where the
+ * second window will be. A reader of the whole block sees zeros after each window. */
 START_TEST(windows_live_one_by_one)
 {
     begin(_i);
@@ -109,7 +109,7 @@ START_TEST(windows_live_one_by_one)
         bt_phase_begin(phase);
         EXPECT_OK(bt_phase_run(phase, first));
         double held[72];
-        bt_phase_read(phase, second, block.flat, (char *)held); /* without what is behind the windows */
+        bt_phase_read(phase, second, block.flat, (char *)held); /* without the gaps after the windows */
         for (int i = 0; i < 72; i++)
             ck_assert((i >= 3 && i < 8) || 2 * held[i] == expected[i]);
         EXPECT_OK(bt_phase_run(phase, second));
@@ -121,7 +121,7 @@ START_TEST(windows_live_one_by_one)
 }
 END_TEST
 
-/* first: kept := exp(x). second: much else. third: y := kept + 1. */
+/* first: kept := exp(x). second: other work. third: y := kept + 1. */
 START_TEST(a_variable_lives_from_program_to_program)
 {
     begin(_i);
@@ -152,8 +152,8 @@ START_TEST(a_variable_lives_from_program_to_program)
 }
 END_TEST
 
-/* first: kept := exp(x). second: t = sin(kept), y := t sum(t), and z := a part of kept, times sum(t). Nobody reads kept
- * behind the second: t lies in its place, unless the second itself still wants the part. */
+/* first: kept := exp(x). second: t = sin(kept), y := t sum(t), and z := a part of kept, times sum(t). Nothing reads
+ * kept after the second, so t is placed over it, unless the second itself still needs the part. */
 static size_t arena_where_spent(bool spent, bool part)
 {
     enum { MANY = 64, FEW = 8 };
@@ -200,7 +200,7 @@ START_TEST(what_is_spent_is_written_over)
 }
 END_TEST
 
-/* A loop of two programs, three times: sum += term; term *= x. Between them others need room. */
+/* A loop of two programs, three times: sum += term; term *= x. Other values need memory in between. */
 START_TEST(variables_live_through_loops)
 {
     begin(_i);
@@ -215,7 +215,7 @@ START_TEST(variables_live_through_loops)
     bt_graph_assign(graph, sum, bt_add(bt_trace_read(sum), bt_trace_read(term)));
     int add = close_graph(1);
     graph = open_graph();
-    bt_tensor *t = bt_trace_read(term), *wide = bt_exp(bt_concat(0, t, t, t, t)); /* room that reuse could hurt */
+    bt_tensor *t = bt_trace_read(term), *wide = bt_exp(bt_concat(0, t, t, t, t)); /* wrong reuse would corrupt it */
     bt_tensor *same = bt_log(bt_slice(wide, 0, 0, 2));
     bt_graph_assign(graph, term, bt_mul(same, bt_trace_read(x)));
     int multiply = close_graph(1);
@@ -236,12 +236,12 @@ START_TEST(variables_live_through_loops)
 }
 END_TEST
 
-/* A sum over micro-batches, which begins at zero in every run of the phase, and not again in between. */
+/* A sum over micro-batches, which is zeroed once in every run of the phase. */
 START_TEST(cleared_once_a_run)
 {
     begin(_i);
     bt_var *x = run_var("x", 2, NUMBERS(1, 10)), *y = run_var("y", 2, NULL), *sum = phase_var("sum", 2, true);
-    bt_graph *graph = open_graph(); /* stands before the variable's first use */
+    bt_graph *graph = open_graph(); /* comes before the variable's first use */
     bt_graph_output(graph, bt_exp(bt_concat(0, bt_trace_read(x), bt_trace_read(x))));
     int before = close_graph(0);
     graph = open_graph();
@@ -260,7 +260,7 @@ START_TEST(cleared_once_a_run)
         bt_phase_end(phase);
         EXPECT_VAR(y, 0, round + 1, 10 * (round + 1));
     }
-    bt_phase_begin(phase); /* no batch at all: zeros, not what lies there */
+    bt_phase_begin(phase); /* no batch at all: zeros, not the old contents */
     EXPECT_OK(bt_phase_run(phase, before));
     EXPECT_OK(bt_phase_run(phase, finish));
     bt_phase_end(phase);
@@ -269,8 +269,8 @@ START_TEST(cleared_once_a_run)
 }
 END_TEST
 
-/* c += 1, y += c at the start of a program that repeats, and much afterwards that needs room: c is not done with. In
- * the order as traced, step by step: else c may be used at the end, or all of it may be one call. */
+/* c += 1, y += c at the start of a program that repeats, and much memory used afterwards: c must survive. Traced order,
+ * step by step: otherwise c might be used at the end, or everything might be one call. */
 START_TEST(a_variable_of_a_loop_outlives_its_last_use)
 {
     begin(_i / 2);
@@ -278,7 +278,7 @@ START_TEST(a_variable_of_a_loop_outlives_its_last_use)
     phase->options.rows = false;
     bt_var *x = run_var("x", 8, NUMBERS(1, 2, 3, 4, 5, 6, 7, 8)), *y = run_var("y", 8, NULL),
            *z = run_var("z", 8, NULL);
-    bool clear = _i % 2; /* else a program before the loop sets it */
+    bool clear = _i % 2; /* otherwise a program before the loop sets it */
     bt_var *c = phase_var("c", 8, clear);
     bt_graph *graph = open_graph();
     if (!clear)
@@ -303,7 +303,8 @@ START_TEST(a_variable_of_a_loop_outlives_its_last_use)
 }
 END_TEST
 
-/* A variable that is cleared when its program begins and used when it ends: nobody else is there in between. */
+/* A variable that is cleared when its program begins and used when it ends: nothing else may use its memory in
+ * between. */
 START_TEST(cleared_and_used_late)
 {
     begin(_i);
@@ -329,8 +330,8 @@ START_TEST(cleared_and_used_late)
 }
 END_TEST
 
-/* Windows of a block in the arena: gaps are zero for whoever reads the whole; another value may take the room behind.
- */
+/* Windows of a block in the arena: gaps are zero for a reader of the whole block; other values may be placed after
+ * it. */
 START_TEST(blocks_in_the_arena)
 {
     begin(_i);
@@ -359,7 +360,7 @@ START_TEST(blocks_in_the_arena)
 }
 END_TEST
 
-/* A window that nobody reads again: what is cleared behind it at the end is still its own. */
+/* A window that nothing reads again: the gap that is cleared at the end still belongs to it. */
 START_TEST(the_gap_of_a_window_that_is_not_read)
 {
     begin(_i);
@@ -384,7 +385,7 @@ START_TEST(the_gap_of_a_window_that_is_not_read)
 }
 END_TEST
 
-/* Step by step: in one call with all others, a result is there to the end by itself. */
+/* Step by step: in one call with all others, a result would survive to the end anyway. */
 START_TEST(results_stay_to_the_end_of_their_program)
 {
     begin(_i);
@@ -439,7 +440,7 @@ START_TEST(outside_memory_is_bound_anew)
 }
 END_TEST
 
-/* ---- the arena that phases share ---- */
+/* ---- an arena shared by phases ---- */
 
 static bt_phase *other_phase(int64_t size, bt_var *out)
 {
@@ -467,7 +468,7 @@ static void run_other(bt_phase *other, bt_var *out, int64_t size)
     EXPECT_VAR(out, 1e-14, (double)size * exp(2));
 }
 
-/* Phases planned one by one, each larger than the last: the arena moves, and the older ones go on. */
+/* Phases planned in sequence, each larger than the last: the arena moves, and the older ones still work. */
 START_TEST(the_arena_grows_under_older_phases)
 {
     begin(_i);
@@ -483,7 +484,7 @@ START_TEST(the_arena_grows_under_older_phases)
     size_t largest = others[3]->arena;
     ck_assert_uint_eq(instance->planned ? instance->arena_size : largest, largest);
     ck_assert_uint_eq(bt_live_bytes(), live + (instance->planned ? largest : 0));
-    bt_phase_free(others[1]); /* any one may go */
+    bt_phase_free(others[1]); /* any of them may be freed */
     bt_phase *small = other_phase(10, out);
     run_other(small, out, 10);
     ck_assert_uint_eq(instance->planned ? instance->arena_size : largest, largest); /* it fits: nothing is moved */
@@ -497,7 +498,7 @@ START_TEST(the_arena_grows_under_older_phases)
 }
 END_TEST
 
-/* Two phases that begin with x and add to what they have, so that each needs its memory from part to part. */
+/* Two phases that begin with x and add to their own sum, so each needs its memory between its parts. */
 static void add_sum(bt_phase *to, bt_var *kept, bt_var *x, bt_var *y)
 {
     bt_phase *before = phase;
@@ -543,7 +544,7 @@ START_TEST(one_phase_at_a_time)
 }
 END_TEST
 
-/* A phase that is planned again (a program was added, or the arena was lost) is as good as a new one. */
+/* A phase that is planned again (after adding a program, or losing the arena) works like a new one. */
 START_TEST(planned_again)
 {
     begin(_i);
@@ -569,7 +570,7 @@ START_TEST(planned_again)
 }
 END_TEST
 
-/* Two graphs of equal counts and sizes and different edges, in turn on one instance. */
+/* Two graphs with equal counts and sizes but different edges, in turn on one instance. */
 START_TEST(two_graphs_that_look_alike)
 {
     begin(_i);
@@ -623,7 +624,7 @@ START_TEST(saved_activations_are_counted)
 }
 END_TEST
 
-/* A phase without programs, and one with a program of nothing. */
+/* A phase without programs, and one with an empty program. */
 START_TEST(nothing)
 {
     begin(_i);

@@ -1,4 +1,4 @@
-/* Profiles: which calls are counted, with what work; that profiling changes no result. */
+/* Profiles: which calls are counted, and their work; profiling does not change any result. */
 #include "runtime/profile.h"
 
 #include "ops/ops.h"
@@ -93,7 +93,7 @@ START_TEST(calls_and_their_work)
         ck_assert_int_eq(event[i].row, i % steps);
         ck_assert(event[i].seconds >= 0 && event[i].begin >= (i ? event[i - 1].begin + event[i - 1].seconds : 0));
     }
-    end(); /* what was counted outlives the programs */
+    end(); /* counts outlive the programs */
     const bt_profile_row *dot = row(profile, "dot"), *sub = row(profile, "sub");
     ck_assert_int_eq(dot->calls, 3);
     ck_assert_double_eq(dot->flops, 2.0 * M * K * N);
@@ -108,7 +108,7 @@ START_TEST(calls_and_their_work)
 }
 END_TEST
 
-/* A new program at the address of one that was freed gets rows of its own. */
+/* A new program at the address of a freed one gets its own rows. */
 START_TEST(programs_are_told_apart)
 {
     bt_profile *profile = bt_profile_new();

@@ -1,5 +1,5 @@
-/* Work on a device: done late and in order, on memory that the host cannot touch. What the host sets between two runs,
- * what it lends to one, and what it is told when something fails. Right answers come from loops on the host. */
+/* Work on a device: done late and in order, in memory that the host cannot touch. Covers what the host sets between
+ * runs or lends to one, and how failures are reported. Expected values come from loops on the host. */
 #include "support/far.h"
 #include "support/scene.h"
 
@@ -57,7 +57,7 @@ static void run(void)
 
 #define FORGETS 0.999
 
-/* sum becomes 0.999 sum + x: what each run has seen of x, and in which order. */
+/* sum becomes 0.999 sum + x: shows the x of each run, and their order. */
 static bt_var *record_sum(bt_tensor *x)
 {
     bt_var *sum = number("sum", false);
@@ -65,7 +65,7 @@ static bt_var *record_sum(bt_tensor *x)
     return sum;
 }
 
-enum { RUNS = 500 }; /* more than there are slots for, and less than the device's patience */
+enum { RUNS = 500 }; /* more than there are slots, and less than the device's patience */
 
 /* ---- the mail ---- */
 
@@ -83,7 +83,7 @@ START_TEST(each_run_sees_the_numbers_of_its_moment)
         expected = expected * FORGETS + (i - (i - i % 3) * (i - i % 3));
     }
     double found;
-    EXPECT_OK(bt_store_get(instance, x, 0, &found)); /* the host's own numbers need no waiting for */
+    EXPECT_OK(bt_store_get(instance, x, 0, &found)); /* the host's own numbers need no wait */
     ck_assert_double_eq(found, RUNS - 1);
     ck_assert_int_eq(bt_queue_waits(instance->queue), 0);
     EXPECT_VAR(sum, 0, expected);
@@ -91,7 +91,7 @@ START_TEST(each_run_sees_the_numbers_of_its_moment)
 }
 END_TEST
 
-/* One copy for a run, and none where nothing has changed. */
+/* One copy for each run, and none if nothing has changed. */
 START_TEST(the_mail_goes_once)
 {
     bt_var *x = number("x", true), *y = number("y", true);
@@ -121,7 +121,7 @@ START_TEST(the_numbers_of_the_mail_are_the_hosts)
 }
 END_TEST
 
-/* Many variables come and go, more than the block has places. */
+/* Variables are created and freed, more than the block has places. */
 START_TEST(places_are_given_back)
 {
     for (int round = 0; round < 3; round++) {
@@ -142,9 +142,9 @@ START_TEST(places_are_given_back)
 }
 END_TEST
 
-/* ---- what is lent to a run ---- */
+/* ---- memory lent to a run ---- */
 
-/* The host writes over its batch as soon as it has been bound and the run asked for, as a loader does. */
+/* The host overwrites its batch as soon as it is bound and the run is launched, as a loader does. */
 START_TEST(batches_are_landed)
 {
     bt_array shape = {.dtype = BT_F64, .rank = 1, .dims = {3}};
@@ -153,7 +153,7 @@ START_TEST(batches_are_landed)
     double expected = 0, memory[2][3];
     plan();
     for (int i = 0; i < RUNS; i++) {
-        double *at = memory[i % 5 == 0]; /* the same place, and another one */
+        double *at = memory[i % 5 == 0]; /* the same memory, and other memory */
         for (int k = 0; k < 3; k++)
             at[k] = i + 0.25 * k;
         bt_store_point(batch, at);
@@ -181,7 +181,7 @@ START_TEST(a_batch_is_landed_once)
 }
 END_TEST
 
-/* A variable of somebody else's that lies within one of the device's. */
+/* A foreign variable placed inside one of the device's. */
 START_TEST(laid_within_another)
 {
     bt_var *rows = scene_var(&s, "rows", BT_F64, NUMBERS(1, 2, 4, 8), (const int64_t[]){4, BT_END});
@@ -208,7 +208,7 @@ START_TEST(the_host_cannot_touch_it)
     int ends[2];
     const char near = 1;
     ck_assert_int_eq(pipe(ends), 0);
-    ck_assert_int_eq(write(ends[1], &near, 1), 1); /* the kernel says so, where a sanitizer catches the signal */
+    ck_assert_int_eq(write(ends[1], &near, 1), 1); /* asks the system: a sanitizer may catch the signal */
     ck_assert_int_eq(write(ends[1], sum->data, 1), -1);
     ck_assert_int_eq(errno, EFAULT);
     close(ends[0]);
@@ -216,7 +216,7 @@ START_TEST(the_host_cannot_touch_it)
 }
 END_TEST
 
-/* Variables go to the device as they are, and what a program's phase begins with is zero there. */
+/* Values of variables move to the device, and variables that a phase must zero are zero there. */
 START_TEST(values_go_along)
 {
     bt_tensor *x = VECTOR(&s, "x", 1, 2, 3), *constant = bt_constant(BT_ARRAY(NUMBERS(10, 20, 30), 3));
@@ -254,7 +254,7 @@ END_TEST
 
 /* ---- copies ---- */
 
-/* Before and after each run, kept in rows: nobody waits, and a number of the mail is copied as it is at the time. */
+/* Before and after each run, kept in rows: nothing waits, and a number of the mail is copied with its current value. */
 START_TEST(copies_do_not_wait)
 {
     bt_var *x = number("x", true), *sum = record_sum(bt_trace_read(x));
@@ -297,7 +297,7 @@ START_TEST(a_failure_is_told_when_the_host_waits)
     run();
     EXPECT_VAR(sum, 0, 5);
     var_put(labels, 1, 3);
-    run(); /* fails, which nobody knows yet */
+    run(); /* fails, but nobody knows yet */
     run();
     EXPECT_OK(bt_error_status());
     double found;
@@ -306,7 +306,7 @@ START_TEST(a_failure_is_told_when_the_host_waits)
                       strstr(bt_error(), "is 3; expected 0 to 2"),
                   "%s", bt_error());
     bt_error_clear();
-    EXPECT_VAR(sum, 0, 5); /* what came after it was not done; and it is told once */
+    EXPECT_VAR(sum, 0, 5); /* later work was not done; and the error is reported once */
     var_put(labels, 1, 0);
     run();
     EXPECT_OK(bt_queue_wait(instance->queue));
@@ -314,7 +314,7 @@ START_TEST(a_failure_is_told_when_the_host_waits)
 }
 END_TEST
 
-/* The failure that a thread has met already is not lost by what is found on the device, nor the other way round. */
+/* A pending failure of the thread is not lost through a failure on the device, and vice versa. */
 START_TEST(a_failure_before_it)
 {
     record_gather();
@@ -330,7 +330,7 @@ START_TEST(a_failure_before_it)
 }
 END_TEST
 
-/* A program is freed only when the device has done with it; what failed in it is still told. */
+/* A program is only freed once the device is done with it; its failure is still reported. */
 START_TEST(a_failure_of_a_program_that_is_gone)
 {
     record_gather();

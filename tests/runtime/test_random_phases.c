@@ -1,5 +1,5 @@
-/* Phases of several random programs, some of which repeat, tied together by variables in the arena: as planned, every
- * value for itself, and with red zones, against plain loops; and to the bit, whatever steps run again. */
+/* Phases of several random programs, some of them repeated, that share variables in the arena. Run as planned, with
+ * separate allocations, and with red zones: compared with plain loops, and bit for bit with reruns of steps. */
 #include "support/random_graph.h"
 
 #include "runtime/evaluate.h"
@@ -20,12 +20,13 @@ static bool chance(double probability) { return uniform() < probability; }
 
 static scene scenes[PROGRAMS];
 static bt_block block;
-static bt_var *kept[KEPT];        /* of the phase, f64 vectors: three windows of the block, two cleared at first */
-static double values[KEPT][MOST]; /* what they hold, by the plain loops */
+static bt_var *kept[KEPT];        /* variables of the phase, f64 vectors: three windows of the block, two others cleared
+                                   * at first */
+static double values[KEPT][MOST]; /* their values, by the plain loops */
 static int64_t sizes[KEPT];
 static double start[PROGRAMS][VARS][4 * MOST];
 
-/* x as a vector of so many numbers, none of them large. */
+/* x as a vector of `size` small numbers. */
 static bt_tensor *fit(bt_tensor *x, int64_t size)
 {
     int64_t count = bt_tensor_count(x);
@@ -35,7 +36,7 @@ static bt_tensor *fit(bt_tensor *x, int64_t size)
     return bt_slice(bt_reshape(x, count), 0, 0, size);
 }
 
-/* The program's outputs meet the variables: some are read, some are written. */
+/* Connects the program with the variables: reads some, writes some. */
 static void tie(scene *s, bool *written)
 {
     bt_trace_begin(&s->trace, s->graph, BT_TRAIN, BT_F64);
@@ -88,7 +89,7 @@ static void make(int number)
     }
 }
 
-/* Before each program: run again and again, some would drive their own variables to infinity. */
+/* Before each program: with repeated runs, some would drive their own variables to infinity. */
 static void restore(void)
 {
     for (int p = 0; p < PROGRAMS; p++)
@@ -115,7 +116,7 @@ static void collect(double *to, int *count, const double *from, int64_t size)
         to[(*count)++] = from[i];
 }
 
-/* ---- by plain loops ---- */
+/* ---- with plain loops ---- */
 
 static void set_leaf(interpreter *in, const bt_node *node)
 {
@@ -167,7 +168,7 @@ static int plain(double *to)
 
 /* ---- as a phase ---- */
 
-/* What is computed again; rows would have many of these steps in one call. */
+/* What is recomputed; with `rows`, many of these steps would be in one call. */
 static const bt_checkpointing policies[] = {
     {.kind = BT_CHECKPOINTING_NONE},         {BT_CHECKPOINTING_COST, .cost = 10},
     {BT_CHECKPOINTING_CHEAP, .cost = 0.5},   {BT_CHECKPOINTING_BUDGET, .number = 1},
@@ -175,7 +176,7 @@ static const bt_checkpointing policies[] = {
     {BT_CHECKPOINTING_OPS, .patterns = "*"},
 };
 static bt_level_checkpointing level;
-static int64_t again; /* steps, in all phases */
+static int64_t again; /* rerun steps, in all phases */
 
 static void choose(bt_compile_options *options, const bt_checkpointing *policy)
 {
@@ -185,7 +186,7 @@ static void choose(bt_compile_options *options, const bt_checkpointing *policy)
     options->level_count = 1;
 }
 
-/* bt_checkpoints of any nodes, however they are connected. */
+/* bt_checkpoints around arbitrary nodes, however they are connected. */
 static void draw_regions(void)
 {
     for (int p = 0; p < PROGRAMS; p++)
@@ -248,7 +249,7 @@ START_TEST(phases_of_several_programs)
 }
 END_TEST
 
-/* That the phases above are of use for this; cuts are rare in them. */
+/* Checks that the phases above do rerun steps; cuts are rare in them. */
 START_TEST(steps_run_again)
 {
     static double found[ROOM];

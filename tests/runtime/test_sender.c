@@ -1,5 +1,5 @@
-/* What ranks exchange while they compute: the bits are those of ranks that wait, whatever the order of steps and
- * however slow the others are; a failure is told by who needs what has failed. */
+/* Exchange between ranks in the background: the bits are those of ranks that wait, whatever the order of steps and
+ * however slow the others are; a failure surfaces in the step that needs the failed result. */
 #include "runtime/sender.h"
 #include "support/scene.h"
 
@@ -15,15 +15,15 @@
 #include <string.h>
 #include <time.h>
 
-/* ---- another rank that has what this one has, and is slow ---- */
+/* ---- another rank with the same data as this one, but slow ---- */
 
 static struct {
-    int calls, fails_at; /* 0: it does not */
+    int calls, fails_at; /* 0: it never fails */
     int64_t nap;         /* ns */
     atomic_int inside;
 } other;
 
-/* No two calls at the same time. */
+/* There must be no two calls at the same time. */
 static bt_status begin_call(void)
 {
     if (atomic_fetch_add(&other.inside, 1) > 0)
@@ -59,8 +59,8 @@ static bt_transport slow = {.rank = 0, .ranks = 2, .threads = 1, .gather = gathe
 
 /* ---- a network that learns from its half of the rows ---- */
 
-/* And besides: a gradient that is kept; what is gathered and written over by who reads it meanwhile; a variable of the
- * phase that is summed, and takes its next value meanwhile. */
+/* In addition: a gradient that is kept; a value that is gathered, and overwritten by its reader meanwhile; a variable
+ * of the phase that is summed, and gets its next value meanwhile. */
 
 enum { ROWS = 12, WIDE = 6, LAYERS = 5, STEPS = 3 };
 
@@ -166,7 +166,7 @@ static void take(const world *u, double *values)
     memcpy(values + WIDE * WIDE, var_near(u->turned), u->turned->bytes);
 }
 
-/* How many collectives are under way while a step runs that is none of them. */
+/* The number of collectives in progress while other steps run. */
 static int under_way(const world *u)
 {
     const bt_program *program = u->phase->entries[0].program;
@@ -202,7 +202,7 @@ START_TEST(the_same_bits)
 }
 END_TEST
 
-/* Whichever call fails, the run says so, and nothing is left to do. */
+/* Whichever call fails, the run reports it, and no work remains. */
 START_TEST(a_failure)
 {
     world u;
@@ -226,7 +226,7 @@ START_TEST(a_failure)
 }
 END_TEST
 
-/* Timed and watched, each call is waited for. */
+/* With profiling, each call is awaited. */
 START_TEST(not_as_planned)
 {
     world u;

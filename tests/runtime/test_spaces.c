@@ -1,6 +1,6 @@
-/* Two memories: random programs, some of whose variables lie in the host's, and whose forward values go there and come
- * back, have the bits that they have with one; a kernel is given the device's memory only, and what is copied is waited
- * for, however late it is done. */
+/* Two memories: random programs with some variables in host memory, and forward values that are moved there and back,
+ * give the same bits as with one memory. Kernels only get device memory, and every copy is awaited, however late it is
+ * done. */
 #include "support/random_graph.h"
 
 #include "compile/spaces.h"
@@ -41,7 +41,7 @@ static void teardown(void)
     far_hurry(false);
 }
 
-/* Some variables, the same ones whichever way. */
+/* Some variables, the same ones in each mode. */
 static void offload(uint64_t seed)
 {
     for (int v = 0; v < s.count; v++)
@@ -79,7 +79,8 @@ static size_t take(char *to, size_t at, const void *from, size_t bytes)
     return at + bytes;
 }
 
-/* Behind the random graph there and back through a chain, whose maps are held on the way, some of them longer. */
+/* Appends a chain to the random graph, forward and backward, with maps that are held in between, some of them
+ * longer. */
 static void add_chain(uint64_t seed)
 {
     bt_tensor *maps[MAPS], *x = bt_broadcast(bt_sin(bt_sum(s.graph->outputs[0])), 1, (const int64_t[]){WIDE}, NULL);
@@ -96,7 +97,7 @@ static void add_chain(uint64_t seed)
         s.graph->nodes[n]->tag.order = 1;
 }
 
-/* What comes out of a few runs, and what is in all variables after them. */
+/* Runs it a few times; `found`: the outputs, and the final values of all variables. */
 static size_t run(uint64_t seed, how way, char *found)
 {
     size_t at = 0;
@@ -153,10 +154,10 @@ START_TEST(the_same_bits)
     moves = outs = activations = 0;
     for (uint64_t seed = (uint64_t)_i * SEEDS; seed < (uint64_t)(_i + 1) * SEEDS; seed++) {
         const size_t size = run(seed, ONE, one);
-        const how end = device_backend() || far_is_chosen() ? LATE : WAYS; /* all of them are on that one */
+        const how end = device_backend() || far_is_chosen() ? LATE : WAYS; /* all variables are on that device */
         for (how way = NEAR; way < end; way++) {
             const size_t other = run(seed, way, two);
-            const bool all = way != OFF && way != GUARD; /* else only what variables hold in the end */
+            const bool all = way != OFF && way != GUARD; /* otherwise only the final values of variables */
             ck_assert_uint_eq(all ? other : size, size);
             ck_assert_msg(memcmp(one + size - other, two, other) == 0, "seed %llu, way %d: other bits",
                           (unsigned long long)seed, (int)way);

@@ -1,4 +1,4 @@
-/* The bytes of variables: read, written, copied and cleared, near and on a device; and what is refused. */
+/* The bytes of variables: read, written, copied and cleared, in host memory and on a device; and what is refused. */
 #include "support/far.h"
 #include "support/scene.h"
 
@@ -52,7 +52,7 @@ START_TEST(whole_and_in_parts)
     ck_assert_double_eq(value, -5);
     EXPECT_OK(bt_store_clear(instance, part));
     EXPECT_VAR(x, 0, 1, 2, 0, 0);
-    EXPECT_OK(bt_store_copy(NULL, x, y)); /* a variable that no instance runs yet */
+    EXPECT_OK(bt_store_copy(NULL, x, y)); /* a variable that is not part of an instance yet */
     EXPECT_VAR(x, 0, 1, 2, 3, 7);
     EXPECT_OK(bt_store_move(instance, y, 0, x, 8, 16));
     EXPECT_VAR(y, 0, 2, 3, 3, 7);
@@ -102,7 +102,7 @@ START_TEST(what_is_refused)
     ck_assert_ptr_nonnull(strstr(bt_error(), "field is not bound to data"));
     bt_error_clear();
     bt_store_point(outside, values);
-    EXPECT_OK(bt_store_copy(instance, x, outside)); /* near, to wherever x is */
+    EXPECT_OK(bt_store_copy(instance, x, outside)); /* in host memory, from wherever x is */
     EXPECT_VAR(x, 0, 1, 2, 3, 4);
     bt_store_point(outside, NULL);
     ck_assert_int_eq(bt_store_clear(instance, outside), BT_ERROR_INTERNAL);
@@ -110,7 +110,7 @@ START_TEST(what_is_refused)
 }
 END_TEST
 
-/* More than is converted, and than is sent, at once. */
+/* More than is converted, or sent, at once. */
 START_TEST(many)
 {
     enum { COUNT = (1 << 19) + 100 };

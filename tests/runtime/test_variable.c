@@ -16,7 +16,7 @@ START_TEST(one_of_the_run)
     char name[] = "net.weight", owner[] = "lower";
     bt_var *var = bt_var_new(BT_RUN, BT_PARAMETERS, owner, name, shape);
     ck_assert_ptr_nonnull(var);
-    name[0] = owner[0] = 'x'; /* it has its own */
+    name[0] = owner[0] = 'x'; /* it has its own copies */
     ck_assert_str_eq(var->name, "net.weight");
     ck_assert_str_eq(var->owner, "lower");
     ck_assert(var->bytes == 60 && var->dtype == BT_F32 && var->rank == 2 && var->dims[1] == 5 && var->dims[2] == 0);
@@ -94,8 +94,8 @@ START_TEST(impossible_sizes)
 }
 END_TEST
 
-/* 784-100-10: each window at a multiple of 64, in the order of storage that is asked for, listed in that of the shapes.
- */
+/* 784-100-10: each window at a multiple of 64 bytes, in the requested order of storage, listed in the order of the
+ * shapes. */
 START_TEST(blocks)
 {
     const bt_array shapes[] = {{.dtype = BT_F32, .rank = 2, .dims = {100, 784}},
@@ -119,7 +119,7 @@ START_TEST(blocks)
         ck_assert(block.windows[0]->tail == 0 && block.windows[1]->tail == 48 && block.windows[3]->tail == 24);
         bt_block_free(&block);
         ck_assert(!block.flat && !block.windows && !block.count);
-        bt_block_free(&block); /* again does no harm */
+        bt_block_free(&block); /* freeing again is harmless */
     }
     bt_block_free(NULL);
 }

@@ -40,11 +40,11 @@ static const subject subjects[] = {
 static const char *const methods[] = {"darts", "neumann", "cg"};
 enum { SUBJECTS = 5, METHODS = 3, CASES = SUBJECTS * METHODS * 3 };
 
-/* What has values computed again: a key of the lower level, or of the whole run. */
+/* The settings with recomputation: a key of the lower level, or of the whole run. */
 static const struct {
     bool whole;
     const char *key, *value;
-    bool bytes; /* that end the value: four fifths of those without it, or the least that are possible */
+    bool bytes; /* whose value is a number of bytes: four fifths of the bytes without it, or the minimum */
 } policies[] = {
     {false, "checkpointing", "none", false},
     {false, "checkpointing", "sqrt", false},
@@ -98,7 +98,7 @@ static bt_engine *engine_of(const subject *s, const char *method, const char *pr
     return engine;
 }
 
-/* Whose bytes the policy's are: of the arena, and of what is kept for as long, where that counts. */
+/* The bytes that the policy is about: the arena, and, if it counts, what is kept for the whole run. */
 static size_t bytes_now(bt_engine *engine, const subject *s, int policy)
 {
     const bt_instance *instance = engine->context.instance;
@@ -135,7 +135,7 @@ static bt_engine *engine_with(const setting *s, size_t bytes, bt_status *status)
     return engine;
 }
 
-/* As many bytes as the policy is about; 1 where it is about none. */
+/* The value in bytes for the policy; 1 if it has none. */
 static size_t bytes_for(const setting *s)
 {
     static const char least[] = "the smallest plan found needs ";
@@ -152,7 +152,7 @@ static size_t bytes_for(const setting *s)
     return bytes;
 }
 
-/* number: CASES for each policy. NULL: not this time. */
+/* number: CASES for each policy. NULL: skipped this time. */
 static bt_engine *case_engine(int number, const char *plan)
 {
     const int which = number % CASES, subject = which % SUBJECTS, rest = which / SUBJECTS, policy = number / CASES;
@@ -194,7 +194,7 @@ static size_t largest_bound(const bt_engine *engine)
     return most;
 }
 
-/* 1, and 3's other half: without the plan every kernel stays within its values. */
+/* 1, and a part of 3: without the plan every kernel stays within its values. */
 START_TEST(peak_of_own_allocations_is_the_bound)
 {
     bt_engine *engine = case_engine(_i, "off");
@@ -202,7 +202,7 @@ START_TEST(peak_of_own_allocations_is_the_bound)
         bt_engine_free(engine);
         return;
     }
-    steps(engine, 1); /* what libraries allocate once */
+    steps(engine, 1); /* one-time allocations of libraries */
     counting_start();
     steps(engine, 2);
     counting_stop();
@@ -220,7 +220,7 @@ START_TEST(red_zones_stay_intact)
 }
 END_TEST
 
-/* 2. The arena stands between guard pages and is filled with a pattern. */
+/* 2. The arena is between guard pages and filled with a pattern. */
 static void check_touched(bt_engine *engine)
 {
     bt_instance *instance = engine->context.instance;
@@ -232,7 +232,7 @@ static void check_touched(bt_engine *engine)
     instance->arena = pages + page + (room - size); /* its end is the guard page's start */
     ck_assert_int_eq(bt_instance_bind(instance), BT_OK);
     bt_instance_fill(instance);
-    steps(engine, 3); /* the short last batch of an epoch is among them */
+    steps(engine, 3); /* these include the short last batch of an epoch */
     size_t touched = bt_instance_touched(instance);
     instance->arena = own;
     ck_assert_int_eq(bt_instance_bind(instance), BT_OK);
@@ -241,11 +241,11 @@ static void check_touched(bt_engine *engine)
     ck_assert_uint_le(largest_bound(engine), size);
 }
 
-/* 3. The phases alone: the loader's thread and the engine's own bookkeeping stand still. */
+/* 3. The phases alone: the loader's thread and the engine's bookkeeping are idle. */
 static void check_allocations(bt_engine *engine)
 {
     bt_problem *lower = leaf(engine), *upper = lower->parents[0];
-    usleep(20000); /* the loaders have gathered ahead and sleep */
+    usleep(20000); /* the loaders have prefetched and sleep */
     counting_start();
     bt_status status = bt_step_again(lower, false);
     if (status == BT_OK)
@@ -277,7 +277,7 @@ typedef struct measured {
     size_t planned, peak;
 } measured;
 
-/* bytes 0: finds them. */
+/* bytes 0: determines them. */
 static measured in_child(const char *hidden, int policy, size_t bytes)
 {
     int ends[2];

@@ -6,18 +6,18 @@
 
 enum { MOST_KERNELS = 2048 };
 
-/* A row of n numbers, or one for all of them. */
+/* A row of n numbers, or a single number repeated n times. */
 static bt_view row_of(char *data, bt_dtype dtype, int64_t n, bool number)
 {
     return (bt_view){.data = data, .dtype = dtype, .rank = 1, .dims = {n}, .strides = {number ? 0 : 1}};
 }
 
-typedef struct link_call { /* a link as a call by itself */
+typedef struct link_call { /* one link as a separate call */
     bt_view in[BT_ROW_INPUTS], out;
     bt_call call;
 } link_call;
 
-/* made: where the links before have left what they give; NULL: nowhere yet. */
+/* made: the results of the earlier links; NULL: not known yet. */
 static const bt_kernel_impl *as_call(const bt_call *chain, int64_t k, char *const *made, link_call *to)
 {
     const bt_chain_attr *attr = chain->attr;
@@ -66,7 +66,7 @@ static bt_status run_link(const bt_call *call, int64_t k, char *const *made)
     return status;
 }
 
-/* An output may lie over an input that no later link reads: what links give is kept aside until all are done. */
+/* An output may overlap an input that no later link reads. Results are buffered until all links are done. */
 static bt_status launch(const bt_call *call)
 {
     const bt_chain_attr *attr = call->attr;

@@ -1,5 +1,5 @@
-/* tests/support/chains.h: the CPU's kernels, and one for chains that takes what these take: link by link, each by the
- * kernel that computes it anywhere. */
+/* tests/support/chains.h: the CPU's kernels, and a chain kernel that accepts the same types and runs each link with the
+ * ordinary kernel of its op. */
 #ifndef CHAINS_H
 #define CHAINS_H
 

@@ -22,7 +22,7 @@ void member_join(member *m)
     RIGHT(status == BT_OK);
 }
 
-typedef struct shared { /* by all members */
+typedef struct shared { /* between all members */
     member_body *body;
     int ranks;
 } shared;
@@ -62,7 +62,7 @@ bt_status member_wait(member *m)
     return status;
 }
 
-/* [3, n, 5], or [n]: dense, and what has gone there is seen. */
+/* Dense [3, n, 5], or [n]. */
 bt_view member_array(member *m, bt_dtype dtype, bool wide, int64_t n)
 {
     bt_view view = bt_view_of(wide ? (bt_array){.dtype = dtype, .rank = 3, .dims = {3, n, 5}}

@@ -1,4 +1,4 @@
-/* tests/support/far.c: a device whose memory the host cannot touch, and which works late. */
+/* tests/support/far.c: a device whose memory the host cannot touch, and which delays its work. */
 #include "support/far.h"
 
 #include "support/chains.h"
@@ -9,7 +9,7 @@
 #include <string.h>
 #include <sys/mman.h>
 
-/* ---- memory: one region of addresses for all queues, open while one of them works ---- */
+/* ---- memory: one address range for all queues, accessible while any of them works ---- */
 
 enum { PAGE = 4096, BLOCKS = 1 << 16, PATIENCE = 1 << 12 };
 #define REGION ((size_t)1 << 36)
@@ -21,9 +21,9 @@ typedef struct block {
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static char *region;
-static block blocks[BLOCKS]; /* side by side, from the region's start on */
+static block blocks[BLOCKS]; /* contiguous, from the start of the region */
 static int block_count;
-static size_t top; /* the end of the last one */
+static size_t top; /* the end of the last block */
 static int working;
 static bool hurried;
 static far_counts counts;
@@ -83,7 +83,7 @@ static void *far_alloc(void *queue, size_t bytes)
     return NULL;
 }
 
-/* Its pages are given back, so that they are zero when they are taken again. */
+/* Gives the pages back, so that they read as zero when the block is used again. */
 static void far_free(void *queue, void *memory)
 {
     (void)queue;
@@ -111,20 +111,20 @@ typedef struct work {
     const char *from;
     size_t bytes;
     int byte;
-    int64_t number; /* of a move; meet: of the last that is waited for */
+    int64_t number; /* the number of a move; for MEET: of the last move to wait for */
 } work;
 
-typedef struct recording { /* work that is kept; its views are its own */
+typedef struct recording { /* recorded work; it owns its views */
     work *works;
     int64_t count, capacity;
 } recording;
 
 typedef struct far_queue {
     recording *kept; /* NULL: nothing is being recorded */
-    work *works;     /* from `first` on, those that are not done yet */
+    work *works;     /* from `first` on: not done yet */
     int64_t first, count, capacity;
-    int64_t done; /* in all */
-    work *lane;   /* moves that have begun, and that nobody has waited for: they are made as late as they may be */
+    int64_t done; /* over the whole life of the queue */
+    work *lane;   /* moves that have started but nobody has waited for: done as late as possible */
     int64_t lane_count, lane_capacity;
     bt_device_failure failure;
 } far_queue;
@@ -148,7 +148,7 @@ static int64_t far_mark(void *queue)
     return q->done + q->count - q->first;
 }
 
-/* The failure is kept apart from what the host's thread has met. */
+/* Keeps the failure of the kernel separate from any error of the host's thread. */
 static void launch_now(far_queue *q, const work *w)
 {
     bt_failure before = bt_failure_take();
@@ -161,7 +161,7 @@ static void launch_now(far_queue *q, const work *w)
     bt_failure_give(&before);
 }
 
-/* The moves up to this one, in their order. */
+/* Performs the moves up to this number, in order. */
 static void meet_now(far_queue *q, int64_t number)
 {
     int64_t made = 0;
@@ -259,7 +259,7 @@ static bt_status append(far_queue *q, const work *w)
     }
     q->works = works;
     works[q->count++] = *w;
-    if (hurried || q->count - q->first > 2 * PATIENCE) /* a device does something now and then, unasked */
+    if (hurried || q->count - q->first > 2 * PATIENCE) /* a real device makes progress on its own */
         do_until(q, far_mark(q) - (hurried ? 0 : PATIENCE));
     return BT_OK;
 }
@@ -295,7 +295,7 @@ static bt_status far_fill(void *queue, void *to, int byte, size_t bytes)
     return append(queue, &(work){.kind = FILL, .to = to, .byte = byte, .bytes = bytes});
 }
 
-/* A kernel reaches nothing but the device's memory. */
+/* A kernel may only access the device's memory. */
 static void check_views(const bt_view *views, int count, const bt_kernel_impl *kernel)
 {
     for (int i = 0; i < count; i++)
@@ -329,7 +329,7 @@ static bt_status far_launch(void *queue, const bt_kernel_impl *kernel, const bt_
     return append_call(queue, kernel, call, site);
 }
 
-/* ---- what is kept, and put onto the queue again ---- */
+/* ---- recording and replay ---- */
 
 static bt_status far_record(void *queue)
 {

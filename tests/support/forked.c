@@ -9,7 +9,7 @@ void forked_run(int ranks, forked_fn *body, void *user, int *codes)
     pid_t ids[FORKED_MOST];
     bt_page *page = ranks <= FORKED_MOST ? bt_page_new(ranks) : NULL;
     if (!page)
-        abort(); /* may be called before Check begins */
+        abort(); /* may be called before Check starts */
     for (int r = 0; r < ranks; r++) {
         ids[r] = fork();
         if (ids[r] == 0)

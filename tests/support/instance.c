@@ -1,6 +1,6 @@
-/* tests/support/instance.c: where tests run instances of the processor's backend, by the environment: on memory that is
- * far, BETTY_TEST_BACKEND=far, on a CUDA device, BETTY_TEST_BACKEND=cuda, or on so many ranks, BETTY_TEST_RANKS=3. The
- * linker puts this in the place of the library's bt_instance_new: tests/CMakeLists.txt. */
+/* tests/support/instance.c: redirects instances that ask for the CPU backend, as the environment says:
+ * BETTY_TEST_BACKEND=far runs them on far memory, BETTY_TEST_BACKEND=cuda on a CUDA device, BETTY_TEST_RANKS=3 on three
+ * ranks. The linker substitutes this for the library's bt_instance_new: tests/CMakeLists.txt. */
 #include "support/far.h"
 #include "support/on_device.h"
 

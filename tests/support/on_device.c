@@ -18,7 +18,7 @@ const bt_backend *device_backend(void)
     return cuda;
 }
 
-typedef struct visit { /* the spans, there and on the way */
+typedef struct visit { /* the spans on the device and in pinned memory */
     const bt_device_table *device;
     void *queue;
     const host_span *spans;
@@ -91,7 +91,7 @@ static bt_status launch(visit *v, const bt_kernel_impl *kernel, const bt_call *c
 bt_status run_on_device(const bt_backend *backend, const bt_kernel_impl *kernel, bt_call *call, const host_span *spans,
                         int count)
 {
-    static void *queue; /* one for all, until the process ends */
+    static void *queue; /* shared by all calls, until the process ends */
     if (!queue && !(queue = backend->device->open()))
         return bt_error_status();
     visit v = {.device = backend->device, .queue = queue, .spans = spans, .count = count};

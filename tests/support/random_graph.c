@@ -1,4 +1,4 @@
-/* tests/support/random_graph.c: graphs drawn at random. */
+/* tests/support/random_graph.c: random graphs. */
 #include "support/random_graph.h"
 
 #include "runtime/variable.h"
@@ -15,11 +15,11 @@ typedef struct draw {
     uint64_t seed, next;
     bt_dtype dtype;
     unsigned what;
-    int64_t rows; /* of variables 4 and 5, which are a batch; 0: they are as the others */
+    int64_t rows; /* of s->vars[5] and [6], which form a batch; 0: no batch */
     bt_tensor *pool[POOL];
-    double bound[POOL]; /* no element is larger */
+    double bound[POOL]; /* an upper bound of its elements */
     int count;
-    bt_tensor *index; /* i32 [3], of 0 and 1 */
+    bt_tensor *index; /* i32 [3], with values 0 and 1 */
 } draw;
 
 static double uniform(draw *d) { return bt_host_uniform(d->seed, 1, d->next++); }
@@ -37,7 +37,7 @@ static bt_tensor *reshape_to(bt_tensor *x, int rank, const int64_t *dims)
 
 static bool whole_numbers(const draw *d) { return d->what & RANDOM_INTEGERS; }
 
-/* ---- ops of a user ---- */
+/* ---- user-defined ops ---- */
 
 static void blend_body(const void *attr, bt_tensor *const *in, bt_tensor **out)
 {
@@ -48,7 +48,7 @@ static void blend_body(const void *attr, bt_tensor *const *in, bt_tensor **out)
 
 const bt_op random_blend = {.name = "blend", .inputs = 2, .outputs = 2, .body = blend_body};
 
-/* y[i] = x[i] - x[count - 1 - i] / 2: wrong for whoever overwrites x or hands over strides. */
+/* y[i] = x[i] - x[count - 1 - i] / 2: wrong if x is overwritten or not dense. */
 #define FOLD(type)                                                                                                     \
     static bt_status fold_##type(const bt_launch *run)                                                                 \
     {                                                                                                                  \
@@ -62,7 +62,7 @@ const bt_op random_blend = {.name = "blend", .inputs = 2, .outputs = 2, .body = 
 FOLD(float)
 FOLD(double)
 
-/* The same by a body: the turned x by gathering. */
+/* The same as a body, with a gather that reverses x. */
 static void fold_body(const void *attr, bt_tensor *const *in, bt_tensor **out)
 {
     (void)attr;
@@ -99,7 +99,7 @@ static void keep(draw *d, bt_tensor *x, double bound)
     d->bound[at] = bound;
 }
 
-/* One of the pool, more likely a late one. */
+/* A tensor from the pool, more likely a recent one. */
 static bt_tensor *pick(draw *d, double *bound)
 {
     double u = uniform(d);
@@ -109,7 +109,7 @@ static bt_tensor *pick(draw *d, double *bound)
     return d->pool[at];
 }
 
-/* Another that broadcasts with x; x itself if none is found. */
+/* Another tensor that broadcasts with x; x itself if none is found. */
 static bt_tensor *partner(draw *d, bt_tensor *x, double *bound)
 {
     for (int tries = 0; tries < 12; tries++) {
@@ -130,7 +130,7 @@ static bt_tensor *partner(draw *d, bt_tensor *x, double *bound)
 
 /* ---- families ---- */
 
-/* What makes whole numbers of whole numbers. */
+/* Ops that map integers to integers. */
 static void draw_whole(draw *d)
 {
     double b;
@@ -249,7 +249,7 @@ static void draw_reduction(draw *d)
         if (chance(d, 0.5))
             axes[count++] = chance(d, 0.5) ? i : i - x->rank;
     if (d->rows && x->rank && x->dims[0] == d->rows && chance(d, 0.7)) {
-        axes[0] = 0; /* the rows, and nothing else */
+        axes[0] = 0; /* the batch axis only */
         count = 1;
     }
     bool some = count > 0, keeps = chance(d, 0.4);
@@ -260,7 +260,7 @@ static void draw_reduction(draw *d)
     if (empty || chance(d, 0.7))
         keep(d, (bt_sum)(x, axes), b * (double)bt_tensor_count(x));
     else
-        keep(d, (bt_max)(whole_numbers(d) ? bt_stop(x) : x, axes), b); /* at ties it shares its derivative */
+        keep(d, (bt_max)(whole_numbers(d) ? bt_stop(x) : x, axes), b); /* ties share the derivative */
 }
 
 static void draw_view(draw *d)
@@ -274,7 +274,7 @@ static void draw_view(draw *d)
     case 0:
         keep(d, bt_reshape(x, bt_tensor_count(x)), b);
         break;
-    case 1: /* axes turned by one, or two of them swapped */
+    case 1: /* rotate the axes, or swap two of them */
         for (int i = 0; i < x->rank; i++)
             list[i] = (i + axis) % x->rank;
         list[x->rank] = BT_END;
@@ -464,7 +464,7 @@ static bt_var *add_var(draw *d, bt_var *var)
     return var;
 }
 
-/* A block of three windows with gaps behind them, and three variables of their own: s->vars[0 .. 6], the block first;
+/* A block of three windows with gaps between them, and three variables of their own: s->vars[0 .. 6], the block first;
  * then the index and the record. */
 static void draw_variables(draw *d)
 {
@@ -499,7 +499,7 @@ static void draw_variables(draw *d)
         keep(d, bt_trace_read(d->s->vars[i]), 1);
 }
 
-/* x in the shape of the variable: what is too much is cut off, what is too little is one number repeated. */
+/* x in the shape of the variable: cut if it is too large; if it is too small, one number repeated. */
 static bt_tensor *fit(bt_tensor *x, const bt_var *var, bool whole)
 {
     int64_t count = bt_array_count(bt_var_array(var));
@@ -521,13 +521,13 @@ static void draw_assigns(draw *d)
         double b;
         bt_var *var = d->s->vars[i];
         bt_tensor *x = pick(d, &b);
-        if (chance(d, 0.3)) /* a variable's old value, seen in some way */
+        if (chance(d, 0.3)) /* the old value of a variable, read as some view */
             x = bt_trace_read(d->s->vars[below(d, 7)]);
         if (chance(d, 0.2) && x->rank)
             x = (bt_permute)(x, x->rank == 3   ? (const int64_t[]){2, 0, 1, BT_END}
                                 : x->rank == 2 ? (const int64_t[]){1, 0, BT_END}
                                                : (const int64_t[]){0, BT_END});
-        if (chance(d, 0.3)) /* an update: what is most often written in place */
+        if (chance(d, 0.3)) /* an update: the usual case of writing in place */
             x = bt_sub(bt_trace_read(var), bt_mul(whole_numbers(d) ? 2 : 0.1, fit(x, var, whole_numbers(d))));
         if (again && chance(d, 0.2))
             x = again;

@@ -12,7 +12,7 @@
 
 static int64_t count_of(const bt_var *var) { return bt_array_count(bt_var_array(var)); }
 
-/* Rows of [outer, size, inner] from `first` on, as many as there are in `part`; taken out, or put back. */
+/* Copies rows of [outer, size, inner], `size` of them from `first` on, out of `whole` or back into it. */
 static void move_rows(double *whole, double *part, bt_array shape, int axis, int64_t first, int64_t size, bool out)
 {
     int64_t outer = 1, inner = 1;
@@ -32,8 +32,8 @@ static int64_t first_row(const ranks *r, const bt_spread *spread, bt_array shape
     return (rank * spread->rows + r->count - 1) / r->count * (shape.dims[spread->axis] / spread->rows);
 }
 
-/* The first of `count` elements from `from` on, of a line of `of`, that is the rank's or comes behind: by the text of
- * transform/shard.h. */
+/* In a window of `count` elements that begins at `from` in a line of `of`: the first element that belongs to the rank
+ * or a later one, as transform/shard.h defines it. */
 static int64_t first_element(const ranks *r, int64_t rows, int64_t of, int64_t from, int64_t count, int rank)
 {
     const int64_t first = (rank * rows + r->count - 1) / r->count * (of / rows) - from;
@@ -59,10 +59,10 @@ static rank_var *var_of(ranks *r, const bt_var *root)
     return &r->vars[r->var_count++];
 }
 
-/* Added in the order of ranks they are x exactly. */
+/* The summands of all ranks, added in rank order, give exactly x. */
 static double summand(const ranks *r, int rank, double x)
 {
-    const bool large = fabs(x) > 1; /* twice it may be too much, half of a small one too little */
+    const bool large = fabs(x) > 1; /* 2x could overflow for a large x, x / 2 could underflow for a small one */
     if (r->count == 1)
         return x;
     if (rank < 2)
@@ -70,7 +70,7 @@ static double summand(const ranks *r, int rank, double x)
     return (rank | 1) == r->count ? 0 : rank % 2 ? -x : x;
 }
 
-/* What rank has of the values of a variable that lies so. */
+/* The part of a variable's values that a rank has. */
 static void share(const ranks *r, const rank_var *v, int rank, double *values, double *own, int64_t count)
 {
     const bt_array shape = bt_var_array(v->whole);
@@ -140,7 +140,7 @@ static bt_var *local(void *user, bt_var *var)
     const bt_spread spread = bt_spread_within(&v->spread, var);
     const bt_array own = bt_local_shape(bt_var_array(var), &spread, a->rank, r->count);
     int64_t from = (int64_t)(start / size);
-    if (spread.kind == BT_STRETCH) /* counted from where the rank's own elements begin */
+    if (spread.kind == BT_STRETCH) /* relative to the rank's first element */
         from += first_element(r, spread.rows, spread.of, spread.from, count_of(var), a->rank) -
                 first_element(r, spread.rows, spread.of, 0, spread.of, a->rank);
     bt_var *window = bt_var_window(root, own.dims[0] || own.rank != 1 ? (size_t)from * size : 0, var->name, own);
@@ -181,7 +181,7 @@ bt_world ranks_world(ranks *r, int rank)
                       .user = &r->users[rank]};
 }
 
-/* Their sums joined, as a program has them. */
+/* Merges the all-reduces, as a program does. */
 static void bucket(ranks *r, int rank)
 {
     bt_graph *joined = NULL;
@@ -212,7 +212,7 @@ void ranks_shard(ranks *r)
     }
 }
 
-/* ---- collectives, by the text of ops/ops.h ---- */
+/* ---- collectives, as ops/ops.h defines them ---- */
 
 static double reduced(const ranks *r, const bt_node *const *nodes, int which, int64_t i)
 {

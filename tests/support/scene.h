@@ -1,5 +1,4 @@
-/* tests/support/scene.h: a graph being recorded, with variables of its own, and what it computes. Everything fails the
- * test that calls it where something goes wrong. */
+/* tests/support/scene.h: a graph being recorded, its variables, and its results. Any failure fails the calling test. */
 #ifndef TESTS_SCENE_H
 #define TESTS_SCENE_H
 
@@ -19,11 +18,11 @@ typedef struct scene {
     int count;
 } scene;
 
-void scene_begin(scene *s, bt_dtype dtype); /* and a trace in training mode */
-void scene_end(scene *s);                   /* ends the trace; the graph must be free of mistakes */
-void scene_free(scene *s);                  /* ends the trace if need be, whatever the graph's state */
+void scene_begin(scene *s, bt_dtype dtype); /* also starts a trace in training mode */
+void scene_end(scene *s);                   /* ends the trace; the graph must have no errors */
+void scene_free(scene *s);                  /* also ends the trace if needed, in any state of the graph */
 
-/* A variable of the run; values: NULL for zeros. dims end with BT_END. */
+/* A variable of the run; values: NULL for zeros. dims ends with BT_END. */
 bt_var *scene_var(scene *s, const char *name, bt_dtype dtype, const double *values, const int64_t *dims);
 bt_var *scene_own(scene *s, bt_var *var); /* freed with the scene, last in first out */
 
@@ -39,18 +38,18 @@ bt_tensor *scene_read(scene *s, const char *name, const double *values, const in
 
 void var_set(bt_var *var, const double *values); /* NULL: zeros */
 
-/* The graph run once, as bt_evaluate does: its outputs one after another, to be freed. */
+/* Runs the graph once, as bt_evaluate does; its outputs, concatenated, to be freed. */
 double *run_once(const bt_graph *graph);
 
-/* Ends the trace, and runs the graph once as the only program of the phase, in an arena full of a pattern. */
+/* Ends the trace and runs the graph once as the only program of the phase, in an arena filled with a pattern. */
 const bt_program *scene_run_in(scene *s, bt_phase *phase);
 
-/* EXPECT_VALUES(found, tolerance, values...): relative to the largest value, or absolute below 1. */
+/* EXPECT_VALUES(found, tolerance, values...): relative to the largest value, absolute if that is below 1. */
 #define EXPECT_VALUES(found, tolerance, ...)                                                                           \
     expect_values(__FILE__, __LINE__, (found), NUMBERS(__VA_ARGS__), (int64_t)HOW_MANY(__VA_ARGS__), (tolerance))
 #define EXPECT_VAR(var, tolerance, ...)                                                                                \
     expect_var(__FILE__, __LINE__, (var), NUMBERS(__VA_ARGS__), (int64_t)HOW_MANY(__VA_ARGS__), (tolerance))
-/* EXPECT_RUN(graph, tolerance, values...): what all outputs of the graph are, one after another. */
+/* EXPECT_RUN(graph, tolerance, values...): all outputs of the graph, concatenated. */
 #define EXPECT_RUN(graph, tolerance, ...)                                                                              \
     expect_run(__FILE__, __LINE__, (graph), NUMBERS(__VA_ARGS__), (int64_t)HOW_MANY(__VA_ARGS__), (tolerance))
 void expect_values(const char *file, int line, const double *found, const double *expected, int64_t count,
@@ -60,10 +59,10 @@ void expect_run(const char *file, int line, const bt_graph *graph, const double 
                 double tolerance);
 int64_t output_elements(const bt_graph *graph);
 
-/* The graph computed by plain loops, from what its variables hold now; to be freed. */
+/* The graph computed by plain loops, with the current values of its variables; to be freed. */
 interpreter *interpret(const bt_graph *graph);
 
-/* How many nodes of the graph are of this op. */
+/* The number of nodes with this op. */
 int count_op(const bt_graph *graph, const bt_op *op);
 
 #define EXPECT_OK(expression) ck_assert_msg((expression) == BT_OK, "%s: %s", #expression, bt_error())

@@ -1,4 +1,4 @@
-/* tests/support/suite.c: which tests of a suite run, and how a test program ends. */
+/* tests/support/suite.c: selects the tests of a suite to run, and ends a test program. */
 #include "support/suite.h"
 
 #include <stdbool.h>

@@ -1,11 +1,11 @@
-/* tests/support/vars.c: what a variable holds. */
+/* tests/support/vars.c: access to the values of variables. */
 #include "support/vars.h"
 
 #include "runtime/variable.h"
 #include <check.h>
 #include <stdlib.h>
 
-/* Check writes a line to a file for each assertion that holds: too slow for each element. */
+/* Check writes a line to a file for each passed assertion: too slow to do for each element. */
 static void expect(bt_status status)
 {
     if (status != BT_OK)

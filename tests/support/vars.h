@@ -1,10 +1,10 @@
-/* tests/support/vars.h: what a variable holds, wherever it lies. Whatever fails, fails the test. */
+/* tests/support/vars.h: reads and writes variables, wherever they lie. Any failure fails the test. */
 #ifndef VARS_H
 #define VARS_H
 
 #include "runtime/store.h"
 
-/* Its bytes, near; of those on a device a copy, which 64 more calls replace. */
+/* Its bytes in host memory; for a variable on a device, a copy that is valid for the next 63 calls. */
 const void *var_near(const bt_var *var);
 double var_get(const bt_var *var, int64_t i);
 void var_put(bt_var *var, int64_t i, double value);

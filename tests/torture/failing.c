@@ -1,5 +1,4 @@
-/* tests/torture/failing.c: malloc and its kin are replaced. Under a sanitizer, what it has put in their place is
- * called. */
+/* tests/torture/failing.c: replaces malloc and its relatives. Under a sanitizer, it calls the sanitizer's versions. */
 #include "failing.h"
 
 #include <stddef.h>
@@ -28,7 +27,7 @@ void *REAL_ALIGNED(size_t alignment, size_t size);
 
 static _Thread_local long left, spared;
 static _Thread_local bool on, paused, all_fail, failed;
-static long live; /* of all threads that are watched: one at a time */
+static long live; /* of all watched threads: one at a time */
 
 static bool fails(void)
 {

@@ -1,7 +1,6 @@
-/* iniparser, in a process whose allocations fail. It opens the file and makes its dictionary, by five allocations of
- * which it does not look at three (4.1): a program cannot come through their failure, so that engine/config/ini.c first
- * sees whether there is memory. All that come after fail as the others do. The linker puts this in the place of
- * iniparser_load (--wrap). */
+/* iniparser, in a process whose allocations fail. It opens the file and creates its dictionary with five allocations,
+ * three of them unchecked (4.1). No program could survive their failure, so engine/config/ini.c first checks that there
+ * is memory. All later allocations fail as usual. The linker substitutes this for iniparser_load (--wrap). */
 #include "failing.h"
 
 #include <iniparser.h>

@@ -1,5 +1,5 @@
-/* A run that goes on from a checkpoint and leaves another one, of which every allocation fails in turn, those of the
- * JSON library too: an error with a message, no crash, no leak, and never a checkpoint that is not whole. */
+/* A run that resumes from a checkpoint and writes another. Every allocation fails in turn, also those of the JSON
+ * library: an error with a message, no crash, no leak, and never a partial checkpoint. */
 #include "failing.h"
 
 #include "base/base.h"
@@ -86,7 +86,7 @@ static bt_status go_on(bt_engine *engine, const char *folder)
     return status == BT_OK ? bt_engine_save(engine, folder) : status;
 }
 
-/* What the checkpoint in the folder comes to; NaN: there is none. */
+/* The result from the checkpoint in the folder; NaN: there is none. */
 static double outcome(const char *folder)
 {
     if (access(folder, F_OK) != 0)
@@ -102,7 +102,7 @@ static double outcome(const char *folder)
 
 START_TEST(every_so_many_allocations)
 {
-    type = _i % 2 ? "itd" : "darts"; /* the one keeps a trajectory besides */
+    type = _i % 2 ? "itd" : "darts"; /* one of them also keeps a trajectory */
     bt_engine *engine = planned_engine("4");
     ck_assert_int_eq(bt_engine_run(engine), BT_OK);
     ck_assert_msg(bt_engine_save(engine, "base") == BT_OK, "%s", bt_error());
@@ -152,7 +152,7 @@ static void teardown(void)
     ck_assert_int_eq(system(command), 0);
 }
 
-/* The parser of jansson 2.14 does not notice that its buffer could not grow, and runs over the end of a string. */
+/* The parser of jansson 2.14 does not notice if its buffer could not grow, and overruns a string. */
 json_t *json_loadb(const char *text, size_t size, size_t flags, json_error_t *error)
 {
     json_t *(*parse)(const char *, size_t, size_t, json_error_t *);

@@ -1,5 +1,5 @@
-/* What the command does, from its words to the files that it leaves: every allocation fails in turn, those of the C
- * library and of the libraries it uses included. An error with a message, no leak, no file half-written. */
+/* The command, from its arguments to the files that it writes: every allocation fails in turn, including those of the C
+ * library and other libraries. An error with a message, no leak, no partial file. */
 #include "failing.h"
 
 #include "base/base.h"
@@ -59,7 +59,7 @@ static void write_idx(const char *name, const void *bytes, size_t size)
 
 static void write_pictures(void)
 {
-    /* 2 x 1 pixels of a palette, interlaced. */
+    /* 2 x 1 pixels with a palette, interlaced. */
     static const unsigned char png[] = {
         0x89, 0x50, 0x4e, 0x47, 0x0d, 0x0a, 0x1a, 0x0a, 0x00, 0x00, 0x00, 0x0d, 0x49, 0x48, 0x44, 0x52,
         0x00, 0x00, 0x00, 0x02, 0x00, 0x00, 0x00, 0x01, 0x02, 0x03, 0x00, 0x00, 0x01, 0xfe, 0x4b, 0xa7,
@@ -77,7 +77,7 @@ static void write_pictures(void)
     write_idx("c.bin.gz", records, sizeof records);
 }
 
-/* More keys than iniparser's dictionary has room for at first, so that it grows. */
+/* More keys than iniparser's dictionary initially holds, so that it grows. */
 enum { INI_KEYS = 150 };
 
 static void write_long_ini(void)
@@ -90,8 +90,7 @@ static void write_long_ini(void)
     ck_assert_int_eq(fclose(file), 0);
 }
 
-/* No text in it is longer than what jansson has room for at first: where it has no memory for more, it reads on behind
- * the end of what it has. */
+/* No string is longer than jansson's initial buffer: if it cannot grow that buffer, it reads past its end. */
 #define TOKENIZER                                                                                                      \
     "{\"added_tokens\": [{\"id\": 0, \"content\": \"<s>\", \"special\": true}, {\"id\": 6, \"content\": "              \
     "\"\xC3\x89x\"}], "                                                                                                \
@@ -100,7 +99,7 @@ static void write_long_ini(void)
     "\"model\": {\"type\": \"BPE\", \"unk_token\": \"<s>\", \"vocab\": {\"<s>\": 0, \"a\": 1, \"b\": 2, \"ab\": 3, "   \
     "\"e\": 4, \"abab\": 5}, \"merges\": [\"a b\", \"ab ab\"]}}"
 
-/* What a run leaves for a report, in little. */
+/* A small example of the files that a report reads. */
 static void write_run(void)
 {
     ck_assert_int_eq(system("mkdir run"), 0);
@@ -268,7 +267,7 @@ static bt_status ini_line(void *user, const char *section, const char *key, cons
     return BT_OK;
 }
 
-/* Nothing of what iniparser says about its memory is printed, no line that it loses is missed. */
+/* iniparser's messages about memory are not printed, and every line that it loses is noticed. */
 static bt_status ini(void)
 {
     failing_pause(true);
@@ -291,7 +290,7 @@ static bt_status ini(void)
 
 static bt_status keys(void) { return bt_cli_keys("markdown", sink); }
 
-/* The page is whole, or there is none. */
+/* The page is complete, or there is none. */
 static bt_status report(void)
 {
     bt_text html = {0};
@@ -316,7 +315,7 @@ static bt_status plugin(void)
     return status;
 }
 
-/* ---- what a failure leaves ---- */
+/* ---- files after a failure ---- */
 
 static void check_lines(const char *path)
 {
@@ -340,7 +339,7 @@ static void check_rows(const char *path)
     fclose(file);
 }
 
-/* Records up to its end, by their lengths: tests/engine/test_sinks.c reads them. */
+/* Checks the records up to the end, by their lengths; tests/engine/test_sinks.c reads their contents. */
 static void check_events(const char *path)
 {
     char *data;
@@ -395,7 +394,7 @@ static const struct {
              {"lr.csv", check_rows},         {"lr.svg", check_text},       {"config.ini", check_config},
              {".json", check_json},          {"equation.txt", check_text}, {".safetensors", check_tensors}};
 
-/* Whole files under their own names only; the folder is removed. */
+/* Only complete files under their own names; then the folder is removed. */
 static void check_folder(const char *folder)
 {
     DIR *entries = opendir(folder);
@@ -430,8 +429,8 @@ static void check_output(void)
 static const struct {
     bt_status (*fn)(void);
     const char *name;
-    long step;                               /* a profile is many thousands of small pieces, all made alike */
-    long sanitized;                          /* times that, under a sanitizer */
+    long step;                               /* between failures: a profile makes thousands of similar allocations */
+    long sanitized;                          /* the factor for that under a sanitizer */
 } scenarios[] = {{command, "command", 7, 4}, /* each writes to the disk, and waits for it */
                  {find_lr, "find_lr", 7, 4},       {profile, "profile", 97, 3},  {images, "images", 1, 2},
                  {texts, "texts", 1, 2},           {cifar, "cifar", 1, 2},       {windows, "windows", 1, 2},

@@ -1,5 +1,5 @@
-/* Every allocation fails in turn, alone and with all that come after it: an error with a message, or the right values
- * all the same; no crash, no leak, and whatever is tried next works. */
+/* Every allocation fails in turn, alone and with all later ones: either an error with a message or correct values; no
+ * crash, no leak, and the next attempt works. */
 #include "failing.h"
 
 #include "data/data.h"
@@ -38,7 +38,7 @@ static void put(result *r, double value)
 
 typedef bt_status scenario(result *r);
 
-/* ---- making what the scenarios are made of; every step may fail ---- */
+/* ---- setting up the scenarios; every step may fail ---- */
 
 static bt_var *vars[32];
 static int var_count;
@@ -95,7 +95,7 @@ static bt_status run(const bt_graph *graph, result *r)
 
 /* ---- scenarios ---- */
 
-/* A layer with dropout, its loss, gradients, an update by Adam: recorded, compiled, run. */
+/* A layer with dropout, its loss, gradients, an Adam update: recorded, compiled, run. */
 static bt_status training(result *r)
 {
     bt_graph *graph = bt_graph_new();
@@ -138,7 +138,7 @@ static void body(const void *attr, bt_tensor *const *in, bt_tensor **out)
     out[1] = bt_sum(bt_mul(in[0], in[1]));
 }
 
-/* Ops of a user, each application with a new record: their derivatives are traced each time. */
+/* User-defined ops with a new record for each application: their derivatives are traced each time. */
 static bt_op records[4000];
 static int next_record;
 
@@ -212,7 +212,7 @@ static bt_status build_large(parts *p, bt_var *x)
     return status;
 }
 
-/* A linearized loop over memory from outside, and a second phase. */
+/* A linearised loop over outside memory, and a second phase. */
 static bt_status phases(result *r)
 {
     static double batch[] = {0.5, 0.25, 2};
@@ -252,8 +252,8 @@ static bt_status phases(result *r)
     return status;
 }
 
-/* The slope of a long chain, step by step: some steps run again, and there are more values than one block of a
- * placement takes. Dropout's kernel has something prepared. */
+/* The gradient of a long chain, step by step: some steps are rerun, there are more values than one block of a placement
+ * holds, and dropout's kernel has prepared state. */
 static bt_status record_chain(bt_graph *graph, bt_var *x, bt_var *slope, bt_var *record)
 {
     bt_trace trace;
@@ -347,7 +347,7 @@ static bt_var *half(void *user, bt_var *var)
     return strcmp(var->name, "x") == 0 ? vars[1] : var;
 }
 
-/* A graph of all ranks, and the one of the second of two. */
+/* A graph for all ranks, and that of the second of two ranks. */
 static bt_status of_two_ranks(result *r)
 {
     bt_graph *graph = bt_graph_new(), *lowered = NULL, *own = NULL;
@@ -403,7 +403,7 @@ static bt_status blocks(result *r)
     return status;
 }
 
-/* Turned images, tasks of them, two of which are drawn. */
+/* Rotated images, and tasks of them, two of which are drawn. */
 static bt_status few_shot(result *r)
 {
     float image[24] = {0, 1, 2, 3};
@@ -425,7 +425,7 @@ static bt_status few_shot(result *r)
     return status;
 }
 
-/* Images that are changed in every way, alone and joined to others. */
+/* All kinds of augmented images, alone and joined with others. */
 static bt_status changed(result *r)
 {
     static const double half[1] = {0.5};
@@ -450,7 +450,7 @@ static bt_status changed(result *r)
     return status;
 }
 
-/* A norm with a shortcut, pooled and enlarged: fused, with kernels that keep tables. */
+/* A norm with a shortcut, pooled and upsampled: fused, with kernels that keep tables. */
 static bt_status images(result *r)
 {
     bt_graph *graph = bt_graph_new();
@@ -484,7 +484,7 @@ static void put_size(result *r, const char *path)
     unlink(path);
 }
 
-/* A network as files for others. */
+/* A network as exported files. */
 static bt_status exported(result *r)
 {
     static const char onnx[] = "/dev/shm/betty-torture.onnx", torch[] = "/dev/shm/betty-torture.safetensors";
@@ -503,7 +503,7 @@ static bt_status exported(result *r)
         put_size(r, torch);
     }
     bt_module_free(net);
-    return status == BT_OK ? BT_OK : bt_error_status(); /* the first: a child that could not be made is missed later */
+    return status == BT_OK ? BT_OK : bt_error_status(); /* the first error; a missing child causes later ones */
 }
 
 /* ---- the torture ---- */
@@ -516,12 +516,12 @@ static void compare(const result *found, const result *expected, long n)
                       found->values[i], expected->values[i]);
 }
 
-/* `forever`: what a scenario may keep for the rest of the process. */
+/* `forever`: blocks that a scenario may keep for the rest of the process. */
 static void torture(scenario *fn, const char *name, long forever, bool all)
 {
     result expected = {.count = 0};
     bt_error_clear();
-    ck_assert_msg(fn(&expected) == BT_OK, "%s: %s", name, bt_error()); /* and what is made once is made */
+    ck_assert_msg(fn(&expected) == BT_OK, "%s: %s", name, bt_error()); /* now one-time allocations are done */
     size_t bytes = bt_live_bytes();
     long survived = 0, n = 0;
     for (bool reached = true; reached; n++) {

@@ -1,4 +1,4 @@
-/* A whole run of two levels, of which every allocation fails in turn: an error with a message, no crash, no leak. */
+/* A whole run of two levels in which every allocation fails in turn: an error with a message, no crash, no leak. */
 #include "failing.h"
 
 #include "base/base.h"
@@ -32,7 +32,7 @@ static bt_module *net(bt_problem *self)
     bt_module *layers = bt_nn_mlp(bt_relu, 2, 4, 3), *dropout = bt_nn_dropout(0.1);
     if (layers && dropout)
         return bt_nn_sequential(layers, dropout);
-    bt_module_free(layers); /* a list that ends early would not take both over */
+    bt_module_free(layers); /* a list that ends early would not take both */
     bt_module_free(dropout);
     return NULL;
 }
@@ -92,7 +92,7 @@ static const char *const settings[][2] = {{"engine.train_iters", "4"},
                                           {"upper.optimizer", "adam"},
                                           {"upper.batch_size", "12"}};
 
-/* The first fails at every place, the others, of which much is the same, at fewer. */
+/* The first one fails at every allocation, the others, which have much in common, at fewer. */
 static const struct {
     const char *type, *warm_start, *micros;
     int stride;
@@ -148,7 +148,7 @@ START_TEST(every_allocation_in_turn)
 }
 END_TEST
 
-/* ---- a check of the hypergradient; the hierarchy built again; a run in several calls, looked into ---- */
+/* ---- a check of the hypergradient; rebuilding the hierarchy; a run in several calls with inspections ---- */
 
 static void hear(void *user, bt_line kind, const char *text) { (void)user, (void)kind, (void)text; }
 

@@ -1,5 +1,5 @@
-/* Few-shot learning of which every allocation fails in turn: a run of unrolled inner loops that start anew, each on a
- * task of the problem above, with an evaluation that adapts; and an adaptation alone, which leaves nothing behind. */
+/* Few-shot learning in which every allocation fails in turn: a run of unrolled inner loops that restart, each on a task
+ * of the upper problem, with an evaluation that adapts; and a single adaptation, which leaves nothing behind. */
 #include "failing.h"
 
 #include "engine/session/session.h"
@@ -114,7 +114,7 @@ START_TEST(a_run)
 }
 END_TEST
 
-/* An engine that has met an error only says it: what it holds is looked at from inside. */
+/* After an error, an engine only returns that error, so its state is inspected from inside. */
 static void look(bt_problem *self, double *values, int64_t *step)
 {
     memcpy(values, var_near(self->module->param_block.flat), SIZE * sizeof *values);

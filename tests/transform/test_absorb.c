@@ -1,4 +1,4 @@
-/* What reads a norm over channels alone is computed together with it: fewer passes over memory, the same bits. */
+/* Ops that are the only readers of a norm over channels are merged with it: fewer passes over memory, the same bits. */
 #include "support/scene.h"
 
 #include "ops/define.h"
@@ -56,7 +56,7 @@ static void fuse(void)
         EXPECT_OK(bt_graph_verify(fused, "absorb"));
 }
 
-/* Nodes of images, by op. */
+/* Counts the nodes of images, by op. */
 static int count(const bt_graph *graph, const bt_op *op)
 {
     int found = 0;
@@ -65,14 +65,14 @@ static int count(const bt_graph *graph, const bt_op *op)
     return found;
 }
 
-/* Fewer passes: by this many of this op are left. */
+/* Fewer passes: this many nodes of the op are left. */
 static void expect_left(const bt_op *op, int left)
 {
     ck_assert_ptr_nonnull(fused);
     ck_assert_msg(count(fused, op) == left, "%s: %d left, not %d", op->name, count(fused, op), left);
 }
 
-/* Runs the graph, which fuses, and again with the parts kept, which then have two readers. */
+/* Runs the graph, which fuses, and again with the parts as outputs, so they have two readers and stay. */
 static void expect_same_bits(bt_tensor *const *parts, int count)
 {
     int64_t elements = output_elements(s.graph);
@@ -99,7 +99,7 @@ START_TEST(residual_block)
 }
 END_TEST
 
-/* The norm of the shortcut stays by itself: two norms in one would be added in another order. */
+/* The norm of the shortcut stays separate: two norms in one would be added in another order. */
 START_TEST(two_norms)
 {
     bt_tensor *n = norm(images("x")), *other = norm(images("z")), *sum = bt_add(n, other);
@@ -111,7 +111,7 @@ START_TEST(two_norms)
 }
 END_TEST
 
-/* The derivative of relu(sum) is the gate of a sum where the sum's other readers add theirs. */
+/* The derivative of relu(sum) is the gate of a sum to which the other readers of the sum add theirs. */
 START_TEST(gradient_of_a_block)
 {
     bt_tensor *x = images("x"), *y = bt_relu(bt_add(norm(x), x)), *other = images("u"), *more = images("w");
@@ -165,7 +165,7 @@ START_TEST(zeros_of_either_sign)
 }
 END_TEST
 
-/* What others read as well stays; so does what is not a whole tensor, a gate that is a norm, and relu of relu. */
+/* Values with other readers stay; so do values that are not a whole tensor, a gate that is a norm, and relu of relu. */
 START_TEST(left_alone)
 {
     bt_tensor *x = images("x"), *n = norm(x), *y;

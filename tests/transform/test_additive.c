@@ -1,4 +1,4 @@
-/* Which losses are means over the examples of a batch, and where the others cease to be. */
+/* Which losses are means over the examples of a batch, and which op makes the others lose that property. */
 #include "support/scene.h"
 
 #include "support/suite.h"
@@ -11,8 +11,8 @@
 enum { ROWS = 4, WIDTH = 3 };
 
 static scene s;
-static int64_t N;            /* examples of the batch */
-static bt_tensor *x, *l, *w; /* [N, WIDTH] and [N] of the examples; [WIDTH] of parameters */
+static int64_t N;            /* number of examples in the batch */
+static bt_tensor *x, *l, *w; /* [N, WIDTH] and [N] from the examples; [WIDTH] from parameters */
 
 static bt_tensor *field(const char *name, const double *values, int64_t width)
 {
@@ -21,7 +21,7 @@ static bt_tensor *field(const char *name, const double *values, int64_t width)
     return t;
 }
 
-/* A batch of `count` examples, from one of them on. */
+/* A batch of `count` examples, beginning with number `from`. */
 static void begin(int from, int64_t count)
 {
     static const double xs[ROWS][WIDTH] = {{0.3, -1, 0.7}, {1.2, 0.4, -0.6}, {-0.2, 0.9, 1.1}, {0.8, -0.5, 0.1}};
@@ -76,7 +76,7 @@ static bt_tensor *sum_and_penalty(void) { return bt_add(bt_sum(bt_square(x)), bt
 static bt_tensor *part_of_sum(void) { return bt_mul(0.3, bt_sum(l)); }
 static bt_tensor *sum_by_product(void) { return bt_sum(bt_dot(bt_reshape(l, 1, N), bt_exp(x))); }
 
-/* ---- what mixes ---- */
+/* ---- ops that mix examples ---- */
 
 static bt_tensor *quotient(void) { return bt_div(bt_sum(bt_mul(bt_exp(l), l)), bt_sum(bt_exp(l))); }
 static bt_tensor *shares(void) { return bt_sum(bt_mul(bt_div(l, bt_sum(l)), l)); }
@@ -94,7 +94,7 @@ static const struct {
     const char *name;
     bt_tensor *(*loss)(void);
     bt_split due;
-    const char *op; /* that is told; NULL: any, or none where it splits */
+    const char *op; /* the op that is reported; NULL: any, or none if the loss splits */
 } cases[] = {
     {"mean", mean, BT_SPLITS, NULL},
     {"of rows", of_rows, BT_SPLITS, NULL},
@@ -168,7 +168,7 @@ static double value_of(bt_tensor *(*loss)(void), int from, int64_t count)
     return value;
 }
 
-/* The table above, by the values themselves. */
+/* The table above, checked by values. */
 START_TEST(its_parts)
 {
     double half = (double)ROWS / 2, whole = value_of(cases[_i].loss, 0, ROWS);
@@ -178,7 +178,7 @@ START_TEST(its_parts)
 }
 END_TEST
 
-/* A metric beside the loss may be what it likes. */
+/* A metric in addition to the loss is not restricted. */
 START_TEST(what_the_loss_does_not_use)
 {
     told all = {0};

@@ -1,4 +1,4 @@
-/* Sums over ranks that are joined: which, in which order, and the same ones on every rank. */
+/* All-reduces that are joined: which ones and in which order, identically on every rank. */
 #include "support/ranks.h"
 #include "support/scene.h"
 
@@ -38,7 +38,7 @@ static bt_tensor *leaf(bt_dtype dtype, int64_t count)
 
 static bt_tensor *sum(bt_tensor *x) { return bt_all_reduce(x, 0, 2, BT_REDUCE_SUM); }
 
-/* The collectives in their order, each with the elements of its operands: "sum 3 4, gather 2". */
+/* The collectives in order, each with the elements of its operands: "sum 3 4, gather 2". */
 static const char *met(const bt_graph *graph, char text[TEXT])
 {
     int at = 0;
@@ -60,7 +60,7 @@ static const char *met(const bt_graph *graph, char text[TEXT])
     return text;
 }
 
-/* What the recorded sums become with such a bucket: "" where all of them stay. */
+/* The sums after bucketing with this size: "" if all are unchanged. */
 static const char *become(size_t bucket)
 {
     static char text[TEXT];
@@ -89,7 +89,7 @@ static void lower(void)
 
 static void keep(bt_tensor *x) { bt_graph_output(s.graph, x); }
 
-/* Those that are free of each other, in their order, as many as there is room for. */
+/* Independent sums are joined in their order, as many as fit. */
 START_TEST(as_many_as_fit)
 {
     for (int count = 1; count <= 5; count++)
@@ -99,13 +99,13 @@ START_TEST(as_many_as_fit)
     ck_assert_str_eq(become(120), "sum 1 2 3 4 5");
     ck_assert_str_eq(become(119), "sum 1 2 3 4, sum 5");
     ck_assert_str_eq(become(48), "sum 1 2 3, sum 4, sum 5");
-    ck_assert_str_eq(become(24), "sum 1 2, sum 4, sum 5, sum 3"); /* larger ones wait for nothing */
+    ck_assert_str_eq(become(24), "sum 1 2, sum 4, sum 5, sum 3"); /* larger ones do not wait */
     ck_assert_str_eq(become(23), "");
     ck_assert_str_eq(become(1), "");
 }
 END_TEST
 
-/* One that depends on another is not joined with it, whatever lies between them; those that come after are, with it. */
+/* A sum that depends on another is not joined with it, whatever is in between; later ones are joined with it. */
 START_TEST(what_depends)
 {
     bt_tensor *first = sum(leaf(BT_F64, 2)), *x = first;
@@ -121,7 +121,7 @@ START_TEST(what_depends)
 }
 END_TEST
 
-/* A gather in between stays where it is: before what it does not depend on, behind what it does. */
+/* A gather in between keeps its place: before sums that it does not depend on, after those it does. */
 START_TEST(other_collectives)
 {
     bt_tensor *first = sum(leaf(BT_F64, 2));
@@ -148,8 +148,8 @@ START_TEST(of_one_kind)
 }
 END_TEST
 
-/* What is printed comes in its order, unless a sum needs what is printed behind another one; and that only rank 0
- * prints changes nothing of what it sends. */
+/* Prints stay in order, unless a sum needs a value that is printed after another sum; and rank 0, which alone prints,
+ * still sends the same data. */
 START_TEST(prints)
 {
     const bool says = _i % 2, needed = _i / 2;
@@ -172,7 +172,8 @@ START_TEST(prints)
 }
 END_TEST
 
-/* Rows that no number of ranks divides: each comes to the same, although its own graph has other sizes. */
+/* Rows that are not divisible by the ranks: all ranks join the same sums, although their graphs have different
+ * sizes. */
 START_TEST(on_uneven_shares)
 {
     enum { ROWS = 7, WIDE = 3, LAYERS = 3 };

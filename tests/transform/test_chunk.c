@@ -1,4 +1,4 @@
-/* tests/transform/test_chunk.c: products in pieces of rows: which can be, and that they are the same to third order. */
+/* tests/transform/test_chunk.c: products split into chunks of rows: which can be split, and equality to third order. */
 #include "support/scene.h"
 
 #include "support/suite.h"
@@ -44,7 +44,7 @@ static void teardown(void)
 
 static bt_tensor *logits(void) { return bt_linear(x, w, b, false); }
 
-/* ---- what can be in pieces ---- */
+/* ---- losses that can be split ---- */
 
 static bt_tensor *cross_entropy(void) { return bt_cross_entropy(logits(), label); }
 static bt_tensor *tied(void) { return bt_cross_entropy(bt_matmul(x, bt_transpose(w)), label); }
@@ -75,7 +75,7 @@ static bt_tensor *normed(void)
     return bt_cross_entropy(bt_layer_norm(logits(), ones, b, 1e-5), label);
 }
 
-/* The weights wait for all losses. */
+/* The weights depend on all losses. */
 static bt_tensor *normalised(void)
 {
     bt_tensor *losses = bt_cross_entropy(logits(), label), *u = bt_sigmoid(losses);
@@ -99,14 +99,14 @@ static int64_t pieces(void *user, const bt_node *product)
     return wanted;
 }
 
-/* The sum of weights times the rows, what it was before derivatives were taken, and in pieces. */
+/* The weighted sum of the rows' losses, computed before derivatives are taken, and in chunks. */
 static bt_graph *chunked(bt_tensor *rows, bt_tensor **value)
 {
     *value = bt_sum(bt_mul(weights, rows));
     bt_tensor *kept[] = {*value, NULL};
     scene_end(&s);
     bt_graph *graph = s.graph;
-    s.graph = NULL; /* of whom it is now */
+    s.graph = NULL; /* the caller owns it now */
     EXPECT_OK(bt_chunk(&graph, kept, 2, pieces, NULL));
     ck_assert_ptr_null(kept[1]);
     s.graph = graph;
@@ -162,7 +162,7 @@ START_TEST(the_same_to_third_order)
 }
 END_TEST
 
-/* No value has more rows of classes than a piece. */
+/* No array over classes has more rows than a chunk. */
 START_TEST(no_more_than_a_piece)
 {
     bt_tensor *value;
@@ -179,7 +179,7 @@ START_TEST(no_more_than_a_piece)
 }
 END_TEST
 
-/* ---- what cannot ---- */
+/* ---- losses that cannot ---- */
 
 static bt_tensor *columns(void) { return bt_sum(bt_slice(bt_softmax(logits(), 0), 1, 0, 1), 1); }
 static bt_tensor *of_all(void) { return bt_add(weights, bt_sum(bt_square(logits()))); }
@@ -187,7 +187,7 @@ static bt_tensor *left_wide(void) { return bt_slice(bt_reshape(logits(), -1), 0,
 static bt_tensor *narrow(void) { return bt_sum(bt_linear(x, bt_slice(w, 0, 0, 4), bt_slice(b, 0, 0, 4), false), 1); }
 static bt_tensor *dropped(void) { return bt_cross_entropy(bt_dropout(logits(), 0.5), label); }
 
-/* The largest logit of all takes part in each row. */
+/* Each row uses the largest logit of all. */
 static bt_tensor *lowered(void)
 {
     bt_tensor *all = logits();
@@ -197,7 +197,7 @@ static bt_tensor *lowered(void)
 static bt_tensor *again(void)
 {
     bt_tensor *all = logits(), *shares = bt_cross_entropy(all, label);
-    return bt_sum(bt_mul(all, bt_unsqueeze(shares, 1)), 1); /* of a piece's losses only when all are there */
+    return bt_sum(bt_mul(all, bt_unsqueeze(shares, 1)), 1); /* the share of a chunk's losses depends on all of them */
 }
 
 static bt_tensor *kept_whole(void)
@@ -221,7 +221,7 @@ START_TEST(stays_whole)
 }
 END_TEST
 
-/* The number of pieces may be larger than that of rows; tags stay, and so do the marks of what is left. */
+/* There may be more chunks than rows; tags stay, and so do the marks of the remaining nodes. */
 START_TEST(marks_stay)
 {
     bt_tensor *value;

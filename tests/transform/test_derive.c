@@ -1,4 +1,4 @@
-/* Derivatives of ops that have a body and no rules: composites themselves, of every order. */
+/* Derivatives of ops that have a body but no rules: they are composites themselves, at every order. */
 #include "support/scene.h"
 
 #include "support/suite.h"
@@ -69,7 +69,7 @@ START_TEST(of_each_output_and_input)
 }
 END_TEST
 
-/* One node for each derivative, named after what it is of; its record is the same for the same question. */
+/* One node for each derivative, named after the op; the same request gives the same record. */
 START_TEST(they_are_composites)
 {
     bt_tensor *a = VECTOR(&s, "a", 2, 3), *b = VECTOR(&s, "b", 5, 7), *u = VECTOR(&s, "u", 1, 10);
@@ -110,7 +110,7 @@ START_TEST(one_tensor_given_twice)
 }
 END_TEST
 
-/* f(x, e^x) = x^2 e^x: what the op does not see is counted once, outside of it. */
+/* f(x, e^x) = x^2 e^x: a dependence outside the op is counted once, outside of it. */
 START_TEST(one_input_computed_from_another)
 {
     bt_tensor *x = SCALAR(&s, "x", 0.5), *one = bt_number(1, BT_F64), *y = bt_apply(&f, NULL, x, bt_exp(x));
@@ -121,7 +121,7 @@ START_TEST(one_input_computed_from_another)
 }
 END_TEST
 
-/* The input of one application is the output of another, and a cotangent is made of the inputs. */
+/* The input of one application is the output of another, and a cotangent depends on the inputs. */
 START_TEST(one_behind_the_other)
 {
     bt_tensor *x = SCALAR(&s, "x", 1.5), *y = x;
@@ -133,7 +133,7 @@ START_TEST(one_behind_the_other)
 }
 END_TEST
 
-/* rows(x, index): a body with an input that is no float, one that nothing depends on, and detached values. */
+/* rows(x, index): a body with a non-float input, an input that nothing depends on, and detached values. */
 static void rows_body(const void *attr, bt_tensor *const *in, bt_tensor **out)
 {
     (void)attr;
@@ -159,7 +159,7 @@ START_TEST(with_integers_and_detached_values)
 }
 END_TEST
 
-/* What there is to derive may depend on the attributes, and on how many inputs there are. */
+/* The derivatives that exist may depend on the attributes, and on the number of inputs. */
 typedef struct which_attr {
     int64_t which;
 } which_attr;
@@ -214,7 +214,7 @@ static void sum_body(const void *attr, bt_tensor *const *in, bt_tensor **out)
 
 static const bt_op sum_all = {.name = "sum_all", .inputs = -1, .body = sum_body};
 
-/* More derivatives than an op of the library has outputs; and more than there are bits. */
+/* More derivatives than an op of the library has outputs, and more than a bit mask can hold. */
 START_TEST(many_inputs)
 {
     bt_tensor *x[65] = {NULL}, *result[64], *one = bt_number(1, BT_F64);
@@ -237,7 +237,7 @@ START_TEST(many_inputs)
 }
 END_TEST
 
-/* A mistake that shows only when the body is differentiated. */
+/* An error that only appears when the body is differentiated. */
 static void opaque_body(const void *attr, bt_tensor *const *in, bt_tensor **out);
 static const bt_op opaque = {.name = "opaque", .inputs = 1, .infer = bt_infer_same};
 static const bt_op veil = {.name = "veil", .inputs = 1, .body = opaque_body};
@@ -269,7 +269,7 @@ static void power_body(const void *attr, bt_tensor *const *in, bt_tensor **out)
     out[0] = bt_mul(*(const double *)attr, bt_square(in[0]));
 }
 
-/* The op of a file that was closed, and another one that came to lie at its address. */
+/* The op of a closed file, and another op that was later placed at its address. */
 START_TEST(another_op_at_the_same_address)
 {
     static bt_op op;

@@ -1,5 +1,5 @@
-/* What becomes a part of a matrix product, and what must not; the values are those of plain loops over the graph as it
- * was. */
+/* What is fused into a matrix product, and what must not be; the values are those of plain loops over the original
+ * graph. */
 #include "support/random_graph.h"
 
 #include "ops/define.h"
@@ -105,7 +105,8 @@ START_TEST(two_products)
 }
 END_TEST
 
-/* A product that others need is there anyway; where the other one has but this reader, it takes the sum. */
+/* A product with other readers is computed anyway; if the other product has only this reader, the sum is fused with
+ * that one. */
 START_TEST(a_product_that_others_need)
 {
     bt_tensor *a = bt_dot(matrix(3, 4), matrix(4, 5)), *b = bt_dot(matrix(3, 6), matrix(6, 5));
@@ -119,8 +120,8 @@ START_TEST(a_product_that_others_need)
 }
 END_TEST
 
-/* Products with vectors have faster ways; a row that is added to all is a bias; of many matrices there is no such node.
- */
+/* Products with vectors have faster kernels; a row added to all rows is a bias; batches of matrices have no such
+ * node. */
 START_TEST(other_sums)
 {
     bt_tensor *y = bt_dot(matrix(4, 6), matrix(6, 5)), *row = VECTOR(&s, "row", 1, 2, 3, 4, 5);
@@ -133,7 +134,7 @@ END_TEST
 
 /* ---- factors ---- */
 
-/* The number of elements that the only product with a scalar has. */
+/* The number of elements of the only product with a scalar. */
 static int64_t scaled_elements(void)
 {
     ck_assert_ptr_nonnull(fused);
@@ -164,7 +165,7 @@ START_TEST(a_factor)
 }
 END_TEST
 
-/* Of one it goes on into the sum. */
+/* With a single product, the factor moves on into the sum. */
 START_TEST(a_factor_of_several)
 {
     bt_tensor *f = SCALAR(&s, "f", 0.3), *w = bt_mul(f, matrix(50, 40));
@@ -180,7 +181,7 @@ START_TEST(other_factors)
     bt_tensor *needed = bt_mul(f, matrix(50, 40));
     OUTPUTS(bt_linear(x, bt_mul(f, w), bt_mul(f, b), true),   /* relu */
             bt_linear(x, bt_mul(f, w), b, false),             /* not of the bias */
-            bt_dot(x, needed), bt_exp(needed),                /* not products only */
+            bt_dot(x, needed), bt_exp(needed),                /* other readers than products */
             bt_dot(matrix(60, 3), bt_mul(f, matrix(3, 70)))); /* the result is larger */
     ck_assert_ptr_null(fused);
 }

@@ -1,4 +1,4 @@
-/* Derivatives of graphs, worked out by hand: vjp, jvp, and both of both. */
+/* Derivatives of graphs, checked by hand: vjp, jvp, and each applied to both. */
 #include "support/scene.h"
 
 #include "support/suite.h"
@@ -41,7 +41,7 @@ static void outputs(bt_tensor *const *x, int count)
 #define OUTPUTS(...)                                                                                                   \
     outputs((bt_tensor *const[]){__VA_ARGS__}, (int)(sizeof((bt_tensor *const[]){__VA_ARGS__}) / sizeof(bt_tensor *)))
 
-/* y = a b a + sin(a): a stands in three places. */
+/* y = a b a + sin(a): a occurs in three places. */
 START_TEST(a_value_used_several_times)
 {
     bt_tensor *a = VECTOR(&s, "a", 2, -1), *b = VECTOR(&s, "b", 3, 5), *u = VECTOR(&s, "u", 10, 100);
@@ -88,7 +88,7 @@ START_TEST(several_results)
     bt_vjp(s.graph, y, cotangent, 5, x, 2, result, false);
     bt_tensor *tangent[] = {u, NULL}, *moved[5];
     bt_jvp(s.graph, x, tangent, 2, y, 5, moved, false);
-    ck_assert_ptr_null(moved[2]); /* exp(b) does not move with a */
+    ck_assert_ptr_null(moved[2]); /* exp(b) does not depend on a */
     ck_assert_ptr_eq(moved[0], moved[4]);
     OUTPUTS(result[0], result[1], moved[0], moved[1], moved[3]);
     EXPECT_RUN(s.graph, 1e-14, 2 * 5 + 100, 2 * 70 + 100, 2 * 2, 2 * 30, 5, 70, 11, 5, 70);
@@ -103,7 +103,7 @@ START_TEST(y_is_x)
     ck_assert_ptr_eq(jvp(x, u, x, false), u);
     bt_vjp(s.graph, y, both, 2, &x, 1, &result, false);
     bt_tensor *twice[] = {x, x}, *results[2];
-    bt_vjp(s.graph, &y[1], &u, 1, twice, 2, results, false); /* each of the same two gets the whole */
+    bt_vjp(s.graph, &y[1], &u, 1, twice, 2, results, false); /* each entry gets the whole derivative */
     OUTPUTS(result, results[0], results[1]);
     EXPECT_RUN(s.graph, 1e-14, 5 + 20, 7 + 42, 20, 42, 20, 42);
 }
@@ -118,7 +118,7 @@ START_TEST(what_is_not_reached)
     ck_assert_ptr_null(jvp(z, z, y, false));
     ck_assert_ptr_null(jvp(x, NULL, y, false));
     ck_assert_ptr_null(vjp(y, NULL, x, false));
-    ck_assert_ptr_null(vjp(x, x, y, false));       /* against the direction */
+    ck_assert_ptr_null(vjp(x, x, y, false));       /* in the wrong direction */
     ck_assert_int_eq(s.graph->node_count, before); /* and nothing is recorded for it */
     bt_tensor *zero = bt_grad(y, z);
     ck_assert(!bt_poisoned(zero));
@@ -127,7 +127,7 @@ START_TEST(what_is_not_reached)
 }
 END_TEST
 
-/* x1 = exp(x0), y = x0 x1: the derivative in x0 counts the path through x1 as well. */
+/* x1 = exp(x0), y = x0 x1: the derivative by x0 includes the path through x1. */
 START_TEST(one_x_behind_another)
 {
     bt_tensor *x0 = SCALAR(&s, "x0", 0.5), *x1 = bt_exp(x0), *y = bt_mul(x0, x1), *one = bt_number(1, BT_F64);
@@ -140,7 +140,7 @@ START_TEST(one_x_behind_another)
 }
 END_TEST
 
-/* y = x detach(x^2) stop(x): detach is a constant or not, as is said; stop always is. */
+/* y = x detach(x^2) stop(x): detach is a constant or not, as requested; stop always is. */
 START_TEST(detached_values)
 {
     bt_tensor *x = SCALAR(&s, "x", 3), *u = SCALAR(&s, "u", 10);
@@ -150,7 +150,7 @@ START_TEST(detached_values)
 }
 END_TEST
 
-/* g = d/dx of x detach(x) is x without going through; its own derivative sees the x in it, by its name or not. */
+/* g = d/dx of x detach(x) is x without differentiating detach; its own derivative sees the x in it, in both modes. */
 START_TEST(detach_at_the_second_order)
 {
     bt_tensor *x = SCALAR(&s, "x", 3), *y = bt_mul(x, bt_detach(x)), *one = bt_number(1, BT_F64);
@@ -162,21 +162,21 @@ START_TEST(detach_at_the_second_order)
 }
 END_TEST
 
-/* No derivative through integers and truths, and no crash at them. */
+/* No derivative passes through integers and booleans, and they cause no crash. */
 START_TEST(integers_on_the_way)
 {
     bt_tensor *x = VECTOR(&s, "x", 2.5, -3.5, 1), *u = VECTOR(&s, "u", 1, 10, 100);
     bt_tensor *cut = bt_as(bt_as(x, BT_I32), BT_F64), *sign = bt_greater(x, 0);
     bt_tensor *y = bt_add(bt_mul(cut, x), bt_where(sign, bt_square(x), bt_as(bt_argmax(x, 0), BT_F64)));
     ck_assert_ptr_null(vjp(cut, u, x, false));
-    ck_assert_ptr_null(vjp(sign, u, x, false)); /* y itself no number that could move */
+    ck_assert_ptr_null(vjp(sign, u, x, false)); /* y itself is not differentiable */
     ck_assert_ptr_null(jvp(x, u, bt_as(x, BT_I32), false));
     OUTPUTS(vjp(y, u, x, false), jvp(x, u, y, false));
     EXPECT_RUN(s.graph, 0, 2 + 5, -30, 100 * (1 + 2), 2 + 5, -30, 300);
 }
 END_TEST
 
-/* Asked for an integer itself, there is none. */
+/* An integer input has no derivative. */
 START_TEST(integers_have_no_derivative)
 {
     bt_tensor *i = bt_trace_read(scene_var(&s, "i", BT_I32, NUMBERS(1, 2), (const int64_t[]){2, BT_END}));
@@ -188,7 +188,7 @@ START_TEST(integers_have_no_derivative)
 }
 END_TEST
 
-/* Rows that are gathered twice get both contributions; windows that overlap likewise. Against a plain loop. */
+/* Rows gathered twice get both contributions, and so do overlapping windows. Against a plain loop. */
 START_TEST(contributions_accumulate)
 {
     static const double index[] = {3, 0, 3, 3, 1}, weight[] = {1, 10, 100, 1000, 1e4};
@@ -208,7 +208,7 @@ START_TEST(contributions_accumulate)
 }
 END_TEST
 
-/* Two parameters that begin with the same numbers are two. */
+/* Two parameters with equal initial values stay separate. */
 START_TEST(equal_values_are_different_parameters)
 {
     bt_tensor *a = VECTOR(&s, "a", 1, 1), *b = VECTOR(&s, "b", 1, 1), *x[] = {a, b}, *result[2],
@@ -237,7 +237,7 @@ START_TEST(derivatives_carry_the_tag_of_their_node)
 }
 END_TEST
 
-/* ---- ops of the user ---- */
+/* ---- user-defined ops ---- */
 
 static bt_status cube_kernel(const bt_launch *run)
 {
@@ -285,7 +285,7 @@ START_TEST(an_opaque_op_beside_the_path)
 }
 END_TEST
 
-/* op.h: a jvp that is not given comes from the vjp where there is no body. */
+/* op.h: without a body, a missing jvp is derived from the vjp. */
 START_TEST(forward_by_reverse)
 {
     bt_tensor *x = VECTOR(&s, "x", 2, 3), *v = VECTOR(&s, "v", 1, -10), *y = bt_apply(&cube, NULL, bt_exp(x));
@@ -297,7 +297,7 @@ START_TEST(forward_by_reverse)
 }
 END_TEST
 
-/* parts(a, b): a b, a^2 as f64, and how many there are: the cotangent of what is no float is never given. */
+/* parts(a, b): a b, a^2 as f64, and their count: no cotangent is ever passed for an output that is not a float. */
 static bt_status parts_infer(const void *attr, const bt_array *in, bt_array *out)
 {
     (void)attr;
@@ -375,7 +375,7 @@ START_TEST(mistakes)
     ck_assert(bt_poisoned(bt_grad(bt_number(1, BT_F64), NULL)));
     teardown();
     setup();
-    x = SCALAR(&s, "x", 1); /* poisoned lists are not followed */
+    x = SCALAR(&s, "x", 1); /* poisoned lists are not read */
     bt_tensor *bad_x = s.graph->poison, *result = x;
     bt_vjp(s.graph, &x, &x, 1, &bad_x, 1, &result, false);
     ck_assert_ptr_null(result);

@@ -1,4 +1,4 @@
-/* Inlining: what is held on to stays, everything else becomes primitives, and the values stay the same. */
+/* Inlining: protected nodes stay, everything else becomes primitives, and the values do not change. */
 #include "support/random_graph.h"
 
 #include "support/suite.h"
@@ -66,7 +66,7 @@ START_TEST(what_is_held_stays)
     ck_assert_int_eq(count_op(held, &inner), 2);
     ck_assert_int_eq(count_composites(held), 2);
     ck_assert_int_eq(count_composites(all), 0);
-    ck_assert_int_eq(count_op(s.graph, &outer), 1); /* the old graph stays as it was */
+    ck_assert_int_eq(count_op(s.graph, &outer), 1); /* the old graph is unchanged */
     ck_assert(held->output_count == 2 && held->outputs[1]->node->op == &bt_op_read);
     double *before = run_once(s.graph), *after = run_once(held), *plain = run_once(all);
     expect_values(__FILE__, __LINE__, after, before, 4, 1e-15);
@@ -115,7 +115,7 @@ START_TEST(nodes_of_a_body_carry_the_tag)
 }
 END_TEST
 
-/* A truth times a number: a float of the trace's dtype, also when the body is recorded again long after. */
+/* A boolean times a number: a float of the trace's dtype, also if the body is recorded again much later. */
 static void share_body(const void *attr, bt_tensor *const *in, bt_tensor **out)
 {
     (void)attr;
@@ -207,7 +207,7 @@ static void around_body(const void *attr, bt_tensor *const *in, bt_tensor **out)
 
 static const bt_op around = {.name = "around", .inputs = 1, .body = around_body};
 
-/* Nobody reads the first two, which are equal; the derivatives record the bodies again. */
+/* Nothing reads the first two, which are equal; the derivatives record the bodies again. */
 START_TEST(effects_of_bodies_stay_and_happen_once)
 {
     bt_tensor *x = VECTOR(&s, "x", 1, 2);
@@ -227,7 +227,7 @@ START_TEST(effects_of_bodies_stay_and_happen_once)
 }
 END_TEST
 
-/* Random graphs with composites and derivatives: every node down to the last level. */
+/* Random graphs with composites and derivatives: every node is expanded down to primitives. */
 START_TEST(values_are_preserved)
 {
     teardown();

@@ -1,4 +1,4 @@
-/* Joining: one graph that does what two do that run one after the other; or none, where they must stay apart. */
+/* Joining: one graph that does the work of two that run in sequence, or none if they must stay separate. */
 #include "support/scene.h"
 
 #include "runtime/variable.h"
@@ -11,7 +11,7 @@ static scene first, second;
 static bt_graph *joined;
 static bt_var *block, *left, *right, *out;
 
-/* A block of six with two windows, and two variables beside it; both graphs know them. */
+/* A block of six with two windows, and two more variables, known to both graphs. */
 static void setup(void)
 {
     scene_begin(&first, BT_F64);
@@ -89,7 +89,7 @@ START_TEST(a_window_of_the_whole)
 }
 END_TEST
 
-/* A part of the variable is assigned, the rest is what it was: that is left to two programs. */
+/* Only a part of the variable is assigned, the rest keeps its value: this stays two programs. */
 START_TEST(a_part_is_not_enough)
 {
     assign(&first, left, bt_transpose(read(left)));
@@ -107,11 +107,11 @@ START_TEST(assigns_that_overlap)
     then();
     assign(&second, block, bt_exp(read(out)));
     join(_i ? block : NULL);
-    ck_assert((joined != NULL) == _i); /* if the first is left out, nothing is in the way */
+    ck_assert((joined != NULL) == _i); /* without the first, nothing prevents it */
 }
 END_TEST
 
-/* The second's assign of the same variable stands; what the first reads is what was there at the beginning. */
+/* The second graph's assign to the same variable wins; the first graph reads the initial value. */
 START_TEST(both_assign)
 {
     assign(&first, out, bt_mul(read(block), 2));

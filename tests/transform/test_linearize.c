@@ -1,5 +1,5 @@
-/* Linearizing: a graph in two parts, of which the first runs once and the second again and again, computes what the
- * whole graph does; what is cheap is not kept, and what does not move is not computed again. */
+/* Linearising: a graph is split in two, the first part for one run and the second for many. Together they compute what
+ * the whole graph does; cheap values are not kept, and values that do not change are not recomputed. */
 #include "support/random_graph.h"
 
 #include "runtime/phase.h"
@@ -80,7 +80,7 @@ static bool reads(const bt_graph *graph, const bt_var *var)
     return false;
 }
 
-/* Nothing in `once` depends on what moves; in `each`, what does not is a leaf or cheap. */
+/* Nothing in `once` depends on moving variables; in `each`, whatever does not is a leaf or cheap. */
 static void check_split(bt_var *const *moving, int count)
 {
     for (int i = 0; i < count; i++)
@@ -96,7 +96,7 @@ static void check_split(bt_var *const *moving, int count)
                       node->op->name);
     }
     free(moves);
-    for (int64_t a = 0; a < once->assign_count; a++) /* kept values are none that could be had for nothing */
+    for (int64_t a = 0; a < once->assign_count; a++) /* no kept value would be free to compute */
         for (int k = 0; k < kept_count; k++)
             if (once->assigns[a].var == kept[k])
                 ck_assert(!(bt_op_flags(once->assigns[a].value->node->op) & (BT_OP_LEAF | BT_OP_CHEAP)));
@@ -189,7 +189,7 @@ START_TEST(conjugate_gradients_converge)
 }
 END_TEST
 
-/* ---- what is kept ---- */
+/* ---- kept values ---- */
 
 START_TEST(cheap_values_are_computed_again)
 {
@@ -199,7 +199,7 @@ START_TEST(cheap_values_are_computed_again)
     bt_graph_assign(s.graph, out, bt_mul(bt_add(x, bt_permute(w, 1, 0)), bt_mul(views, 2)));
     split(&moving, 1);
     check_split(&moving, 1);
-    ck_assert_int_eq(kept_count, 1); /* 2 exp(w)..., before or after it is turned; not w, not its views */
+    ck_assert_int_eq(kept_count, 1); /* 2 exp(w)..., before or after it is transposed; not w, nor its views */
     run_parts(2);
     double expected[6];
     for (int i = 0; i < 3; i++)
@@ -215,7 +215,7 @@ START_TEST(what_stands_is_assigned_once)
     bt_var *count = scene_var(&s, "count", BT_F64, NULL, (const int64_t[]){BT_END});
     bt_var *moving = s.vars[1], *a = scene_var(&s, "a", BT_F64, NULL, (const int64_t[]){2, BT_END});
     bt_graph_assign(s.graph, a, bt_exp(w));
-    bt_graph_assign(s.graph, count, bt_add(bt_trace_read(count), 1)); /* reads no moving variable: once */
+    bt_graph_assign(s.graph, count, bt_add(bt_trace_read(count), 1)); /* reads no moving variable: in the first part */
     bt_graph_assign(s.graph, moving, bt_mul(x, bt_exp(w)));
     split(&moving, 1);
     ck_assert(once->assign_count == 3 && each->assign_count == 1 && each->assigns[0].var == moving);
@@ -226,7 +226,7 @@ START_TEST(what_stands_is_assigned_once)
 }
 END_TEST
 
-/* A variable that the first part changes is read by the second as it was. */
+/* A variable that the first part changes is read by the second with its old value. */
 START_TEST(what_the_first_part_overwrites)
 {
     bt_tensor *w = VECTOR(&s, "w", 1, 2), *x = VECTOR(&s, "x", 3, 4);
@@ -240,7 +240,7 @@ START_TEST(what_the_first_part_overwrites)
 }
 END_TEST
 
-/* What moves is known by its bytes: a window of it moves as well, and so does the whole of which it is a window. */
+/* Moving variables are identified by their bytes: their windows move, too, and so does the block of a moving window. */
 START_TEST(windows_of_what_moves)
 {
     bt_var *block = scene_var(&s, "block", BT_F64, NUMBERS(1, 2, 3, 4), (const int64_t[]){4, BT_END});
@@ -309,7 +309,7 @@ START_TEST(no_variable_to_keep_a_value)
 }
 END_TEST
 
-/* A chain of views that is longer than any stack. */
+/* A chain of views too long for recursion. */
 START_TEST(long_chains_of_views)
 {
     bt_tensor *w = MATRIX(&s, "w", 1, 2, 1, 2), *x = MATRIX(&s, "x", 1, 2, 3, 4), *y = w;
@@ -325,8 +325,8 @@ END_TEST
 
 /* ---- random graphs ---- */
 
-/* Two runs of the whole graph against one of the first part and two of the second: every variable, to the bit. Only
- * what moves may be read and assigned, else the first part would differ from run to run. */
+/* Two runs of the whole graph against one of the first part and two of the second: every variable, bit for bit. Only
+ * moving variables may be both read and assigned, or the first part would change from run to run. */
 START_TEST(random_graphs)
 {
     bt_var *moving[7];

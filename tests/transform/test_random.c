@@ -1,4 +1,5 @@
-/* Derivatives of random graphs: forward against differences, reverse against forward, and both orders of the second. */
+/* Derivatives of random graphs: forward mode against finite differences, reverse against forward mode, and both orders
+ * of second derivatives. */
 #include "support/random_graph.h"
 
 #include "runtime/variable.h"
@@ -16,7 +17,7 @@ static scene s;
 static bt_tensor *leaves[LEAVES], *tangents[LEAVES], *loss, *one;
 static double base[LEAVES][MOST], direction[LEAVES][MOST];
 
-/* The variables' bytes, roots only: windows move with their block. */
+/* The bytes of root variables; windows change with their block. */
 static void each_root(void (*fn)(bt_var *var, double *base, double *direction, double step), double step)
 {
     for (int i = 0; i < LEAVES; i++)
@@ -39,7 +40,7 @@ static void move(bt_var *var, double *at, double *along, double step)
         var_put(var, i, at[i] + step * along[i]);
 }
 
-/* The graph's outputs become one number, and every variable a leaf with a tangent. */
+/* Turns the graph's outputs into one number, and every variable into a leaf with a tangent. */
 static void begin(uint64_t seed, unsigned what)
 {
     random_graph(&s, seed, BT_F64, 40, what);

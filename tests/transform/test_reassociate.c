@@ -1,5 +1,5 @@
-/* Chains of matrix products: the same values, multiplied in the order that costs least; the right answers are plain
- * loops, hand-computed counts of products, and a search through every way to set the parentheses. */
+/* Chains of matrix products: the same values, multiplied in the cheapest order. Checked against plain loops, product
+ * counts by hand, and a search through every way to set the parentheses. */
 #include "support/random_graph.h"
 
 #include "ops/define.h"
@@ -55,7 +55,7 @@ static void outputs(bt_tensor *const *x, int count)
 
 static bool is_product(const bt_node *node) { return node->op == &bt_op_dot || node->op == &bt_op_linear; }
 
-/* Multiplications of the graph's products, and what the model says that they cost. */
+/* The multiplications of the graph's products, with their costs by the model. */
 static double multiplications(const bt_graph *graph)
 {
     double sum = 0;
@@ -83,7 +83,7 @@ static double cost(const bt_graph *graph)
 
 static int products(const bt_graph *graph) { return count_op(graph, &bt_op_dot) + count_op(graph, &bt_op_linear); }
 
-/* What the shorter graph gives, by plain loops, against what the whole one gives. */
+/* Compares the outputs of the shorter graph with those of the original, by plain loops. */
 static void expect_same_values(void)
 {
     interpreter *before = interpret(lowered), *after = interpret(shorter);
@@ -120,7 +120,7 @@ static bt_tensor *f64(const char *name, int64_t rows, int64_t columns)
 /* ---- known chains ---- */
 
 /* The chain of six in Cormen et al., "Introduction to Algorithms", section 15.2, with twenty times its sizes: 15,125
- * products, ((A1 (A2 A3)) ((A4 A5) A6)), whatever the order in which it was written. */
+ * products, ((A1 (A2 A3)) ((A4 A5) A6)), whatever the original order. */
 START_TEST(textbook_chain)
 {
     static const int64_t d[] = {30, 35, 15, 5, 10, 20, 25};
@@ -145,7 +145,7 @@ START_TEST(textbook_chain)
 }
 END_TEST
 
-/* (A B) C, where A (B C) is a tenth of the work: both products are of levels with tf32, or one of them is. */
+/* (A B) C, for which A (B C) is a tenth of the work: both products, or one of them, belong to a level with tf32. */
 START_TEST(products_of_two_precisions)
 {
     s.trace.tag.low = BT_TF32;
@@ -159,7 +159,7 @@ START_TEST(products_of_two_precisions)
 }
 END_TEST
 
-/* Z (X^T d) of a layer, as upper gradient and product have it: v = d^T X by weight, then the layer with v as weight. */
+/* Z (X^T d) of a layer, as in the upper gradient and product: v = d^T X by weight, then the layer with v as weight. */
 static void layer(int64_t rows, int64_t inputs, int64_t hidden, bt_dtype dtype)
 {
     bt_tensor *x = matrix("x", dtype, 0, rows, inputs), *z = matrix("z", dtype, 0, rows, inputs),
@@ -186,7 +186,7 @@ START_TEST(values_of_a_layer)
 }
 END_TEST
 
-/* There, the 100 x 100 products of examples cost more than the gradient. */
+/* Here the 100 x 100 products of examples cost more than the gradient. */
 START_TEST(a_small_layer)
 {
     layer(100, 784, 32, _i ? BT_F32 : BT_F64);
@@ -228,7 +228,7 @@ START_TEST(many_matrices)
 }
 END_TEST
 
-/* What is not a transpose ends a chain. */
+/* Permutations other than a transpose end a chain. */
 START_TEST(other_permutations)
 {
     bt_tensor *ab = bt_dot(matrix("a", BT_F64, 60, 60, 1), matrix("b", BT_F64, 60, 1, 60));
@@ -250,7 +250,7 @@ START_TEST(sizes_of_nothing)
 }
 END_TEST
 
-/* More factors than are looked at together. */
+/* More factors than are considered together. */
 START_TEST(a_long_chain)
 {
     bt_tensor *y = f64("a", 60, 60);
@@ -263,9 +263,9 @@ START_TEST(a_long_chain)
 }
 END_TEST
 
-/* ---- products that others need ---- */
+/* ---- products with other readers ---- */
 
-/* (A B) C is cheapest as A (B C), but where A B must be there anyway. */
+/* (A B) C is cheapest as A (B C), unless A B is needed anyway. */
 START_TEST(shared_product)
 {
     bt_tensor *ab = bt_dot(f64("a", 150, 150), f64("b", 150, 150));
@@ -278,7 +278,7 @@ START_TEST(shared_product)
 }
 END_TEST
 
-/* Here it is cheaper not to use it, although it is there. */
+/* Here it is cheaper not to use it, although it exists. */
 START_TEST(shared_and_still_left_aside)
 {
     bt_tensor *ab = bt_dot(f64("a", 150, 8), f64("b", 8, 150));
@@ -289,7 +289,7 @@ START_TEST(shared_and_still_left_aside)
 }
 END_TEST
 
-/* Of two that use it, neither is the better for it: then it is gone. */
+/* If two products use it, but neither gains from it, it disappears. */
 START_TEST(shared_by_products_alone)
 {
     bt_tensor *ab = bt_dot(f64("a", 150, 8), f64("b", 8, 150));
@@ -300,7 +300,7 @@ START_TEST(shared_by_products_alone)
 }
 END_TEST
 
-/* A part of a chain that is there: A B C D with B C known costs no more than what is left. */
+/* A part of a chain that exists already: A B C D with B C known only costs the rest. */
 START_TEST(shared_part)
 {
     bt_tensor *bc = bt_dot(f64("b", 120, 120), f64("c", 120, 120)), *a = f64("a", 120, 120), *d = f64("d", 120, 2);
@@ -317,7 +317,7 @@ END_TEST
 static uint64_t seed, drawn;
 static int64_t draw(int64_t below) { return (int64_t)(bt_host_uniform(seed, 5, drawn++) * (double)below); }
 
-/* Factors from .. to of random sizes d, multiplied in a random order, now and then through a transpose. */
+/* Factors from .. to with random sizes d, multiplied in random order, sometimes through a transpose. */
 static bt_tensor *random_product(const int64_t *d, int from, int to)
 {
     if (from == to)
@@ -327,7 +327,7 @@ static bt_tensor *random_product(const int64_t *d, int from, int to)
     return draw(3) ? bt_dot(a, b) : bt_transpose(bt_dot(bt_transpose(b), bt_transpose(a)));
 }
 
-/* The least that factors from .. to can cost, of all orders. */
+/* The minimum cost of factors from .. to over all orders. */
 static double least(const int64_t *d, int from, int to)
 {
     double best = from == to ? 0 : INFINITY;
@@ -337,7 +337,7 @@ static double least(const int64_t *d, int from, int to)
     return best;
 }
 
-/* What a graph of one chain must come to: the least cost, or as it was where the gain is under a tenth. */
+/* The result for a graph of one chain: the minimum cost, or unchanged if the gain is below a tenth. */
 START_TEST(random_chain)
 {
     static const int64_t sizes[] = {0, 1, 2, 9, 33, 50, 70, 110};
@@ -358,7 +358,7 @@ START_TEST(random_chain)
 }
 END_TEST
 
-/* Graphs of products that share parts in every way: never dearer, the same values. */
+/* Graphs of products that share parts in all ways: never more expensive, with the same values. */
 START_TEST(random_sharing)
 {
     static const int64_t sizes[] = {2, 40, 90};
@@ -410,7 +410,7 @@ START_TEST(derivatives)
 }
 END_TEST
 
-/* Without a chain there is nothing to do, and nothing is done. */
+/* Without a chain, the graph is not changed. */
 START_TEST(nothing_to_do)
 {
     bt_tensor *a = f64("a", 100, 100), *ab = bt_dot(a, f64("b", 100, 100));

@@ -1,4 +1,4 @@
-/* Graphs on several ranks: what lies how, what is sent, and the values of one rank. */
+/* Graphs on several ranks: how each value is laid out, what is sent, and that the values match those of one rank. */
 #include "support/random_graph.h"
 #include "support/ranks.h"
 
@@ -15,12 +15,12 @@
 static scene s;
 static ranks r;
 
-static _Alignas(64) char pool[1 << 16]; /* what binds variables to memory */
+static _Alignas(64) char pool[1 << 16]; /* memory for bound variables */
 static size_t taken;
 
 static void setup(void) { scene_begin(&s, BT_F64); }
 
-/* Zeros. */
+/* Zeroed memory. */
 static char *memory(size_t bytes)
 {
     char *place = pool + taken;
@@ -35,7 +35,7 @@ static void teardown(void)
     scene_free(&s);
 }
 
-/* A batch of the binder's, whose rows are along axis 0. */
+/* A batch bound by the caller, with rows along axis 0. */
 static bt_tensor *batch(const char *name, int64_t rows, int64_t columns, const double *values)
 {
     bt_array shape = {.dtype = BT_F64, .rank = columns ? 2 : 1, .dims = {rows, columns}};
@@ -47,7 +47,7 @@ static bt_tensor *batch(const char *name, int64_t rows, int64_t columns, const d
     return x;
 }
 
-/* What the compiler makes of it before. */
+/* Lowers the graph as the compiler does before sharding. */
 static void lower(void)
 {
     scene_end(&s);
@@ -58,7 +58,7 @@ static void lower(void)
     s.graph = simple;
 }
 
-/* mean(x w + b): the cotangent is a number repeated, which no batch axis shows. */
+/* mean(x w + b): the cotangent is one number repeated, without a visible batch axis. */
 START_TEST(the_mean_of_a_line)
 {
     static const double rows[] = {1, 2, 3, 5, 8, 13, 21, 34, 55, 89}, weights[] = {2, -1}, none[] = {0};
@@ -75,7 +75,7 @@ START_TEST(the_mean_of_a_line)
     EXPECT_VALUES(ranks_output(&r, 1), 1e-15, 1);
     ranks_expect_whole(&r, 1e-14, "line");
     ck_assert_int_eq(r.reports[0].gathers, 0);
-    ck_assert_int_eq(r.reports[0].reduced, _i ? 2 : 0); /* b's is a number that all know */
+    ck_assert_int_eq(r.reports[0].reduced, _i ? 2 : 0); /* the gradient of b is a number that all ranks know */
 }
 END_TEST
 
@@ -96,7 +96,7 @@ static double *drawn(int64_t count)
     return values;
 }
 
-/* The gradient of a linear model's mean loss: as many elements are sent as there are weights, and one for the loss. */
+/* The gradient of a linear model's mean loss: the elements sent are the weights, and one for the loss. */
 START_TEST(what_a_linear_model_sends)
 {
     const int count = 2 + _i % 4;
@@ -116,7 +116,7 @@ START_TEST(what_a_linear_model_sends)
 }
 END_TEST
 
-/* Where one gradient goes into a step, a norm and a momentum, it is sent once. */
+/* A gradient used in a step, a norm and a momentum is sent once. */
 START_TEST(a_gradient_is_sent_once)
 {
     bt_tensor *x = batch("x", 5, 3, drawn(15)), *w = scene_read(&s, "w", drawn(3), (const int64_t[]){3, 1, BT_END});
@@ -132,8 +132,8 @@ START_TEST(a_gradient_is_sent_once)
 }
 END_TEST
 
-/* R20: v is the mean's gradient, and so is what it is multiplied by: the product of means. With a v of each rank's own
- * it would be 5, without reduction 1 and 9, with a sum for the mean 10. */
+/* R20: v is the gradient of the mean, and so is the value it is multiplied by: the product of means. With each rank's
+ * own v it would be 5, without reduction 1 and 9, with a sum instead of the mean 10. */
 START_TEST(the_product_of_means)
 {
     static const double rows[] = {1, 3};
@@ -148,7 +148,7 @@ END_TEST
 
 /* ---- random numbers ---- */
 
-/* What is drawn for a row does not depend on how many ranks there are: bit for bit, and nothing is gathered. */
+/* The draws for a row do not depend on the number of ranks: bit for bit, and nothing is gathered. */
 START_TEST(masks)
 {
     static const bt_dtype dtypes[] = {BT_F32, BT_F64};
@@ -166,12 +166,13 @@ START_TEST(masks)
     run(2 + _i % 3);
     ck_assert_int_eq(ranks_found(&r, kept).kind, BT_SHARDED);
     ck_assert_int_eq(r.reports[0].gathers, 0);
-    s.graph->output_count = 0; /* a sum of them is another one where it is taken in another order */
+    s.graph->output_count = 0; /* a sum of them changes with the order */
     ranks_expect_whole(&r, 0, "masks");
 }
 END_TEST
 
-/* Along another axis a part is no stretch of what is drawn: the whole is drawn, and own rows are taken. */
+/* Along another axis a rank's part is not contiguous in the random sequence: all numbers are drawn, and the rank's own
+ * rows are taken. */
 START_TEST(masks_across)
 {
     s.trace.seed = 78;
@@ -189,7 +190,7 @@ END_TEST
 
 /* ---- batch norm ---- */
 
-/* Statistics of the joined batch, the same bits on all ranks, also where some have no rows; and derivatives. */
+/* Statistics of the whole batch, with the same bits on all ranks, even if some have no rows; and derivatives. */
 START_TEST(batch_norm)
 {
     enum { C = 3 };
@@ -217,13 +218,13 @@ START_TEST(batch_norm)
     expect_values(__FILE__, __LINE__, ranks_output(&r, 1), variance, C, 1e-12);
     ranks_expect_whole(&r, 1e-12, "batch norm");
     if (count > 1)
-        ck_assert_int_eq(r.reports[0].place_count, 1); /* y itself, which is asked for */
+        ck_assert_int_eq(r.reports[0].place_count, 1); /* y itself, which is an output */
 }
 END_TEST
 
-/* Of groups of rows, G = 4. Where each rank has as many groups, its own statistics are all that it needs: what is sent
- * is the two gradients of the scale. Else, and where some have none, the numbers are the same, and what comes in by
- * rows is sent once: x, and x over the number of elements, of which the gradient is made. */
+/* Groups of rows, G = 4. If every rank has the same number of whole groups, its own statistics are enough: only the two
+ * gradients of the scale are sent. Otherwise, even if some ranks have none, the numbers are the same, and row inputs
+ * are sent once: x, and x over the number of elements, from which the gradient is computed. */
 START_TEST(batch_norm_of_groups)
 {
     enum { C = 3, ROWS = 12, GROUPS = 4 };
@@ -257,9 +258,8 @@ static bt_var *of_phase(const char *name, const bt_tensor *like, bool clear)
     return var;
 }
 
-/* What is assigned once is reduced at once: others may read it often. Sums of several batches' gradients are reduced
- * once, when they are read; what is saved of rows stays with its rank.
- */
+/* A variable that is assigned once is reduced at once, as it may be read often. Sums of several batches' gradients are
+ * reduced once, when they are read; saved rows stay with their rank. */
 START_TEST(accumulated)
 {
     bt_tensor *x = batch("x", 5, 3, drawn(15)), *w = scene_read(&s, "w", drawn(3), (const int64_t[]){3, 1, BT_END});
@@ -278,7 +278,7 @@ START_TEST(accumulated)
 }
 END_TEST
 
-/* A program that reads what is known to be partial reduces it, once. */
+/* A program that reads a variable known to be partial reduces it, once. */
 START_TEST(read_again)
 {
     bt_tensor *w = scene_read(&s, "w", drawn(3), (const int64_t[]){3, 1, BT_END});
@@ -296,7 +296,7 @@ START_TEST(read_again)
 }
 END_TEST
 
-/* What comes into a sum from outside is one rank's summand, or each rank's own rows. */
+/* External data added to a sum is one rank's summand, or each rank's own rows. */
 START_TEST(into_a_sum)
 {
     bt_tensor *x = batch("x", 5, 2, drawn(10)), *w = scene_read(&s, "w", drawn(3), (const int64_t[]){3, 1, BT_END});
@@ -314,7 +314,7 @@ START_TEST(into_a_sum)
 }
 END_TEST
 
-/* What is read before anything is assigned is partial only if what comes is. */
+/* A variable that is read before it is assigned is only partial if its new value is. */
 START_TEST(not_a_sum)
 {
     bt_tensor *x = batch("x", 5, 3, drawn(15)), *w = scene_read(&s, "w", drawn(3), (const int64_t[]){3, 1, BT_END});
@@ -330,7 +330,7 @@ START_TEST(not_a_sum)
 }
 END_TEST
 
-/* Sums in 16 bits are rounded, which is no sum of what ranks have rounded. */
+/* Sums in 16 bits are rounded, and a sum of rounded parts would differ. */
 START_TEST(rounded_sums)
 {
     bt_tensor *x = batch("x", 5, 3, drawn(15)), *w = scene_read(&s, "w", drawn(3), (const int64_t[]){3, 1, BT_END});
@@ -348,7 +348,8 @@ START_TEST(rounded_sums)
 }
 END_TEST
 
-/* A block of a phase is assigned window by window: partial if summands are added to all windows, else replicated. */
+/* A block of a phase is assigned window by window: partial if summands are added to all windows, otherwise
+ * replicated. */
 START_TEST(blocks)
 {
     bt_tensor *x = batch("x", 5, 3, drawn(15)), *w = scene_read(&s, "w", drawn(3), (const int64_t[]){3, 1, BT_END});
@@ -376,7 +377,7 @@ START_TEST(blocks)
 }
 END_TEST
 
-/* ---- what is told, and what is not done ---- */
+/* ---- reports, and what is left alone ---- */
 
 START_TEST(places_are_named)
 {
@@ -384,7 +385,7 @@ START_TEST(places_are_named)
     bt_tensor *x = batch("x", 5, 2, drawn(10)), *y = bt_cumsum(x, 0);
     bt_trace_pop(outer);
     bt_graph_output(s.graph, bt_mul(2, y));
-    bt_graph_output(s.graph, bt_sum(bt_cumsum(x, 0), 1)); /* is there already */
+    bt_graph_output(s.graph, bt_sum(bt_cumsum(x, 0), 1)); /* exists already */
     bt_graph_output(s.graph, bt_tanh(x));
     run(2);
     ck_assert_str_eq(bt_text_get(&r.reports[0].places),
@@ -395,7 +396,7 @@ START_TEST(places_are_named)
 }
 END_TEST
 
-/* Prints are rank 0's alone; each rank checks its own rows. */
+/* Only rank 0 prints; each rank checks its own rows. */
 START_TEST(effects)
 {
     bt_tensor *x = batch("x", 5, 2, drawn(10));
@@ -453,7 +454,7 @@ START_TEST(mistakes_of_the_world)
 }
 END_TEST
 
-/* r n / N, rounded up: rank 0 has as many as any, all together have all, and no two differ by more than one. */
+/* r n / N, rounded up: rank 0 has the most rows, all ranks together have all, and no two differ by more than one. */
 START_TEST(shares)
 {
     for (int64_t rows = 0; rows < 40; rows++)
@@ -473,7 +474,7 @@ END_TEST
 
 /* ---- random graphs ---- */
 
-/* Sums and products of whole numbers are exact while nothing in between is larger than this. */
+/* Sums and products of integers are exact if no intermediate value is larger than this. */
 static bool stays_exact(void)
 {
     interpreter *in = interpreter_new(s.graph);
@@ -503,7 +504,7 @@ static void begin_random(int seed, unsigned what, char *name)
         ranks_spread(&r, s.vars[v], (bt_spread){.kind = BT_SHARDED, .axis = 0, .rows = rows});
 }
 
-/* Some of the other variables, blocks too, lie as stretches: so every op meets them, in every place. */
+/* Some of the other variables, and blocks, are laid out as stretches, so that every op meets them, in every place. */
 static void stretch_some(int seed)
 {
     unsigned long drawn = (unsigned long)seed * 2654435761u;
@@ -542,7 +543,7 @@ START_TEST(stretches_of_whole_numbers)
 }
 END_TEST
 
-/* Of what is drawn most is exact, and all kinds of collectives are among it. */
+/* Most random graphs are exact, and they have all kinds of collectives. */
 START_TEST(what_is_drawn)
 {
     int exact = 0, reduced = 0, gathered = 0;
@@ -560,8 +561,8 @@ START_TEST(what_is_drawn)
 }
 END_TEST
 
-/* Values and derivatives of any order: bit for bit, and so where sums are joined, as many as are free of each other, or
- * a few small ones. */
+/* Values and derivatives of any order: bit for bit, also with joined sums: as many as are independent, or a few small
+ * ones. */
 START_TEST(whole_numbers)
 {
     static const size_t buckets[] = {0, 25 << 20, 100};

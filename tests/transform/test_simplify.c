@@ -1,4 +1,5 @@
-/* Simplifying: equal nodes are merged, known ones folded, dead ones dropped; values, effects, order of results stay. */
+/* Simplifying: equal nodes are merged, constants folded, dead nodes dropped; values, effects and the order of results
+ * stay. */
 #include "support/random_graph.h"
 
 #include "support/suite.h"
@@ -59,7 +60,7 @@ END_TEST
 
 START_TEST(nodes_that_differ_somewhere_are_not)
 {
-    bt_tensor *x = VECTOR(&s, "x", 1, 2, 3), *y = VECTOR(&s, "y", 1, 2, 3); /* equal values are no reason */
+    bt_tensor *x = VECTOR(&s, "x", 1, 2, 3), *y = VECTOR(&s, "y", 1, 2, 3); /* equal values are not enough */
     static const double values[] = {5, 7, 0}, others[] = {5, 7, -0.0};
     OUTPUTS(bt_exp(x), bt_exp(y), bt_log(x), bt_slice(x, 0, 0, 2), bt_slice(x, 0, 1, 3), bt_sub(x, y), bt_sub(y, x),
             bt_constant(BT_ARRAY(values, 3)), bt_constant(BT_ARRAY(others, 3)), bt_constant(BT_ARRAY(values, 3, 1)));
@@ -67,8 +68,7 @@ START_TEST(nodes_that_differ_somewhere_are_not)
 }
 END_TEST
 
-/* As many as do not all find a place of their own in a table. */
-/* Products of tf32 are others than those of f32; what else belongs to such a level is not. */
+/* Products of tf32 and of f32 stay separate; other ops of such levels are merged. */
 START_TEST(products_of_two_precisions)
 {
     bt_tensor *x = MATRIX(&s, "x", 2, 2, 1, 2, 3, 4), *y[4];
@@ -83,6 +83,7 @@ START_TEST(products_of_two_precisions)
 }
 END_TEST
 
+/* More than can all be in their own place in a hash table. */
 START_TEST(many_nodes_that_differ_in_attributes)
 {
     enum { COUNT = 400 };
@@ -100,7 +101,7 @@ static bt_tensor *uniform(bt_tensor *record, uint64_t key, uint32_t site)
     return BT_RECORD(&bt_op_uniform, &attr, record);
 }
 
-/* The same mask recorded twice is one; another site, key or batch record is another. */
+/* The same mask recorded twice is merged; a different site, key or batch record is not. */
 START_TEST(random_ops)
 {
     bt_tensor *record = bt_trace_read(scene_var(&s, "record", BT_I64, NUMBERS(1), (const int64_t[]){BT_END}));
@@ -165,7 +166,7 @@ START_TEST(constants_are_folded)
 }
 END_TEST
 
-/* What folding makes is folded in turn: a sum of one number repeated is a product, and that a number. */
+/* The results of folding are folded in turn: a sum of one number repeated is a product, and that is a number. */
 START_TEST(sums_of_constants)
 {
     bt_tensor *x = MATRIX(&s, "x", 2, 3, 1, 2, 3, 4, 5, 6), *three = bt_full_like(x, 3);
@@ -196,7 +197,7 @@ START_TEST(algebra)
     outputs(cases, BT_COUNT_OF(cases));
     for (int i = 0; i < BT_COUNT_OF(cases) - 1; i++) {
         const bt_tensor *found = simple->outputs[i];
-        if (found->rank == 2) /* [2, 1]: y seen otherwise */
+        if (found->rank == 2) /* [2, 1]: another view of y */
             found = found->node->in[0];
         ck_assert_msg(found->node->op == &bt_op_exp, "case %d: %s", i, found->node->op->name);
     }
@@ -205,7 +206,7 @@ START_TEST(algebra)
 }
 END_TEST
 
-/* What is zero only where the other operand is finite stays. */
+/* An expression that is zero only if the other operand is finite stays. */
 START_TEST(zero_times_anything_stays)
 {
     bt_tensor *x = VECTOR(&s, "x", INFINITY, NAN, 3);
@@ -214,7 +215,7 @@ START_TEST(zero_times_anything_stays)
 }
 END_TEST
 
-/* One number, found in two ways and repeated, is one. */
+/* One number that is folded in two ways and broadcast is merged. */
 START_TEST(folded_numbers_are_merged)
 {
     bt_tensor *x = MATRIX(&s, "x", 2, 2, 1, 2, 3, 4);
@@ -275,7 +276,7 @@ START_TEST(identities_go_only_at_the_end)
 }
 END_TEST
 
-/* A derivative taken after simplifying is that taken before. */
+/* A derivative taken after simplifying equals one taken before. */
 START_TEST(derivatives_stay)
 {
     bt_tensor *x = VECTOR(&s, "x", 1, 2);
@@ -329,7 +330,7 @@ START_TEST(values_are_preserved)
 }
 END_TEST
 
-/* Once is enough: a second time finds nothing. */
+/* A second pass finds nothing more. */
 START_TEST(a_second_time_changes_nothing)
 {
     teardown();

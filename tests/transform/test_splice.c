@@ -1,5 +1,5 @@
-/* tests/transform/test_splice.c: a graph recorded once more within another: on other variables and at other points,
- * with its random numbers, tags and marks, with or without its assigns; values by hand. */
+/* tests/transform/test_splice.c: records one graph again inside another: with other variables, at other points, with
+ * its random numbers, tags and marks, with or without its assigns; values by hand. */
 #include "support/scene.h"
 
 #include "support/suite.h"
@@ -22,7 +22,7 @@ static void teardown(void)
     scene_free(&from);
 }
 
-/* The first graph is complete, the second one begins. */
+/* Finishes the first graph and begins the second. */
 static void go_on(void)
 {
     scene_end(&from);
@@ -62,7 +62,7 @@ START_TEST(detached_values_stay)
     ck_assert(first && first[value->id]);
     bt_trace_overlay(from.vars[0], bt_number(5, BT_F64));
     bt_graph_output(to.graph, first[value->id]);
-    for (int round = 0; round < 2; round++) /* as often as one likes */
+    for (int round = 0; round < 2; round++) /* any number of times */
         bt_graph_output(to.graph, here(value, &(bt_splice){.detached = first}));
     bt_graph_output(to.graph, here(value, &(bt_splice){0}));
     EXPECT_RUN(to.graph, 1e-15, 4, 7, 7, 10);
@@ -80,7 +80,7 @@ START_TEST(stopped_values_move)
 }
 END_TEST
 
-/* Assigns and what only they need come along when they are asked for; effects always; the rest never. */
+/* Assigns, and what only they need, are copied on request; effects always; the rest never. */
 START_TEST(what_is_needed)
 {
     bt_tensor *x = SCALAR(&from, "x", 2), *value = bt_square(x);
@@ -102,7 +102,7 @@ START_TEST(what_is_needed)
 }
 END_TEST
 
-/* Names, sites and marks are those of the first trace, and the trace in progress goes on as before. */
+/* Names, sites and marks are those of the first trace, and the trace in progress continues as before. */
 START_TEST(tags_and_marks)
 {
     bt_tensor *x = VECTOR(&from, "x", 1, 2, 3);
@@ -127,7 +127,7 @@ START_TEST(tags_and_marks)
 }
 END_TEST
 
-/* What is recorded without fewer bits has no tf32 either, nor have its derivatives, which follow the tags. */
+/* A part recorded with full precision has no tf32 either, nor do its derivatives, which follow the tags. */
 START_TEST(tf32_only_where_it_may_be)
 {
     from.trace.tag.low = BT_TF32;

@@ -119,7 +119,7 @@ def llama(text):
                 pre_tokenizers.Split("▁", "merged_with_next"),
                 decoders.Sequence([decoders.Replace("▁", " "), decoders.ByteFallback(), decoders.Fuse(),
                                    decoders.Strip(" ", 1, 0)]))
-    data = json.loads(t.to_str()) # bytes are no special tokens
+    data = json.loads(t.to_str()) # byte tokens are not special tokens
     data["added_tokens"] = data["added_tokens"][:3]
     t = Tokenizer.from_str(json.dumps(data))
     t.post_processor = processors.TemplateProcessing("<s> $A", None, [("<s>", 1)])
