@@ -101,15 +101,15 @@ bt_kept *bt_kept_new(bt_context *context, bt_keep_scope scope, const bt_problem 
             it->row = context->ledger.rows[i];
             status = open_item(context, it, scope);
         }
-    if (status == BT_OK) {
-        bt_kept_renew(kept);
+    if (status == BT_OK)
+        status = bt_kept_renew(kept);
+    if (status == BT_OK)
         return kept;
-    }
     bt_kept_free(kept);
     return NULL;
 }
 
-void bt_kept_renew(bt_kept *kept)
+bt_status bt_kept_renew(bt_kept *kept)
 {
     for (int64_t i = 0; i < kept->count; i++) {
         item *it = &kept->items[i];
@@ -118,9 +118,10 @@ void bt_kept_renew(bt_kept *kept)
             it->position = bt_stream_position(stream);
             it->count = stream->kept_count;
         } else {
-            transfer(kept->context, &it->row, it, false);
+            BT_TRY(transfer(kept->context, &it->row, it, false));
         }
     }
+    return BT_OK;
 }
 
 static bool stands_for(const bt_ledger_row *now, const item *it)

@@ -16,7 +16,7 @@ typedef enum bt_keep_scope {
 typedef struct bt_kept bt_kept;
 /* Copies the present state; problem: for BT_KEEP_ADAPT and BT_KEEP_LOOP. NULL after an error. */
 bt_kept *bt_kept_new(bt_context *context, bt_keep_scope scope, const bt_problem *problem);
-void bt_kept_renew(bt_kept *kept); /* copies the present state again */
+bt_status bt_kept_renew(bt_kept *kept); /* copies the present state again */
 /* Rows that have since left the ledger are skipped, unless a new row has the same name. */
 bt_status bt_kept_restore(const bt_kept *kept);
 void bt_kept_free(bt_kept *kept); /* NULL ok */

@@ -86,7 +86,5 @@ bt_status bt_inner_loop_begin(bt_problem *problem)
         BT_TRY(bt_update_scalars(problem->context));
         BT_TRY(bt_start_run(problem));
     }
-    if (problem->loop_start)
-        bt_kept_renew(problem->loop_start);
-    return BT_OK;
+    return problem->loop_start ? bt_kept_renew(problem->loop_start) : BT_OK;
 }

@@ -218,8 +218,9 @@ bt_status bt_split_of(bt_graph *graph, bt_tensor *loss, bt_tensor *count, int64_
     const int64_t outputs = graph->output_count;
     if (count)
         bt_graph_output(graph, count);
-    bt_graph_output(graph, loss); /* the last outputs, for inlining only */
-    bt_graph *whole = bt_inline(graph, NULL, NULL);
+    bt_graph_output(graph, loss);                                            /* the last outputs, for inlining only */
+    const bool there = graph->output_count == outputs + 1 + (count != NULL); /* else memory ran out */
+    bt_graph *whole = there ? bt_inline(graph, NULL, NULL) : NULL;
     graph->output_count = outputs;
     analysis a = {.examples = examples, .found = found, .user = user};
     if (whole && count)

@@ -9,6 +9,7 @@
 #include "runtime/store.h"
 #include "runtime/variable.h"
 #include "support/suite.h"
+#include "transform/additive.h"
 #include "transform/grad.h"
 #include "transform/join.h"
 #include "transform/linearize.h"
@@ -384,6 +385,31 @@ static bt_status of_two_ranks(result *r)
     return status;
 }
 
+static void mixed(void *user, const bt_node *node) { put(user, node->outputs); }
+
+/* Whether a loss splits over micro-batches: the output that is asked about may be what does not fit. */
+static bt_status split(result *r)
+{
+    bt_graph *graph = bt_graph_new();
+    bt_var *x = variable(BT_EXTERNAL, "x", BT_F64, DIMS(4, 2)), *w = variable(BT_RUN, "w", BT_F64, DIMS(2, 3));
+    bt_split found = BT_SPLITS;
+    bt_status status = BT_ERROR_MEMORY;
+    if (graph && x && w) {
+        bt_trace trace;
+        bt_trace_begin(&trace, graph, BT_TRAIN, BT_F64);
+        bt_tensor *batch = bt_trace_read(x);
+        if (!bt_poisoned(batch))
+            batch->batch_axis = 0;
+        bt_tensor *loss = bt_sum(bt_square(bt_softmax(bt_matmul(batch, bt_trace_read(w)), -1)));
+        bt_trace_end(&trace);
+        status = graph->status == BT_OK ? bt_split_of(graph, loss, NULL, 4, mixed, r, &found) : graph->status;
+    }
+    put(r, found);
+    bt_graph_free(graph);
+    free_variables();
+    return status;
+}
+
 static bt_status blocks(result *r)
 {
     const bt_array shapes[] = {{.dtype = BT_F64, .rank = 1, .dims = {3}}, {.dtype = BT_F64, .rank = 1, .dims = {2}}};
@@ -558,7 +584,7 @@ static const struct {
                  {recomputed, "recomputed", "on", 0},     {chains, "chains", "on", 0},
                  {of_two_ranks, "of two ranks", "on", 0}, {few_shot, "few shot", "on", 0},
                  {changed, "changed", "on", 0},           {images, "images", "on", 0},
-                 {exported, "exported", "on", 0}};
+                 {exported, "exported", "on", 0},         {split, "split", "on", 0}};
 
 START_TEST(every_allocation_in_turn)
 {
