@@ -46,9 +46,9 @@ static bool take(const bt_metric_row *row, bt_histogram_value *value)
     const bt_context *context = row->problem->context;
     bt_histogram_row *histogram = row->histogram;
     double number = bt_number_get(context, row->weight);
-    if (!(number > 0))
+    if (!(number > 0) ||
+        bt_store_read(context->instance, histogram->counts, 0, histogram->taken, sizeof histogram->taken) != BT_OK)
         return false;
-    bt_store_read(context->instance, histogram->counts, 0, histogram->taken, sizeof histogram->taken);
     *value = (bt_histogram_value){.name = row->full,
                                   .number = number,
                                   .least = bt_number_get(context, histogram->least),
