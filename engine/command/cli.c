@@ -412,6 +412,7 @@ static bt_status find_file(bt_cli *cli)
     char *folder, name[BT_CHECKPOINT_NAME];
     BT_TRY(bt_checkpoint_place(place, &folder, name));
     cli->file = bt_region_format(cli->region, "%s/config.ini", folder);
+    cli->place = place;
     bt_free(folder);
     return cli->file ? BT_OK : BT_ERROR_MEMORY;
 }

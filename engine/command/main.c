@@ -15,8 +15,10 @@
 #include "engine/session/front.h"
 #include "runtime/backend.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <string.h>
+#include <unistd.h>
 
 enum { DONE = 0, FAILED = 1, BAD_INPUT = 2 };
 
@@ -41,6 +43,7 @@ static bool is_input(bt_status status, bool running)
 /* Prints what went wrong; returns the exit code. */
 static int complain(bt_status status, bool running)
 {
+    fflush(stdout); /* what was printed before the error stands before it in a file, too */
     if (status == BT_ERROR_INTERRUPTED) {
         if (!bt_ranks_follows() && !bt_mpi_follows())
             fprintf(stderr, "betty-run: interrupted\n");
@@ -56,8 +59,20 @@ static int complain(bt_status status, bool running)
 
 static int started; /* number of ranks started by mpirun or the like */
 
+/* A run is named by its folder, or by a checkpoint in it. */
+static bt_status check_place(const bt_cli *cli)
+{
+    const char *option = cli->resume ? "--resume" : cli->evaluate ? "--evaluate" : "--export";
+    if (!cli->place || access(cli->file, F_OK) == 0 || errno != ENOENT)
+        return BT_OK;
+    if (access(cli->place, F_OK) != 0)
+        return bt_fail(BT_ERROR_CONFIG, "%s %s: there is no such folder", option, cli->place);
+    return bt_fail(BT_ERROR_CONFIG, "%s %s: this is not the folder of a run: it has no config.ini", option, cli->place);
+}
+
 static bt_status configure(bt_engine *engine, const bt_cli *cli)
 {
+    BT_TRY(check_place(cli));
     BT_TRY(bt_engine_load(engine, cli->file));
     char ranks[16];
     snprintf(ranks, sizeof ranks, "%d", started);

@@ -9,7 +9,8 @@ static const char trust[] = "An INI file names C code that is compiled and run: 
 
 static const char *const codes[][2] = {
     {"0", "done"},
-    {"1", "a run failed, a hypergradient is wrong, or memory use differs from the plan"},
+    {"1",
+     "a run failed, a hypergradient is wrong by more than its method's own error, or memory use differs from the plan"},
     {"2", "wrong usage or input"},
     {"130", "interrupted"},
 };

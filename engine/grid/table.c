@@ -27,8 +27,10 @@ static void add_number(bt_text *text, double value, double deviation)
 {
     const double size = fmax(fabs(value), deviation);
     const int place = deviation > 0 ? (int)floor(log10(deviation)) : 0;
-    if (!(deviation > 0) || size >= 1e7 || size < 1e-4 || place < -12)
+    if (!(deviation > 0) || place < -12)
         bt_text_add(text, "%.6g", value);
+    else if (size >= 1e7 || size < 1e-4)
+        bt_text_add(text, "%.*e", (int)floor(log10(size)) - place + 1, value);
     else
         bt_text_add(text, "%.*f", place < 1 ? 1 - place : 0, value);
 }

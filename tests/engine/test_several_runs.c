@@ -100,8 +100,9 @@ START_TEST(mean_and_deviation)
     for (int i = 0; i < 5; i++) {
         sum += values[i];
         squares += (long double)values[i] * values[i];
-        json_array_append_new(runs, json_pack("{s:s, s:{s:s}, s:{s:f, s:n}}", "state", "finished", "settings", "m.lr",
-                                              "1", "metrics", "acc", values[i], "nothing"));
+        json_array_append_new(runs, json_pack("{s:s, s:{s:s}, s:{s:f, s:n, s:f}}", "state", "finished", "settings",
+                                              "m.lr", "1", "metrics", "acc", values[i], "nothing", "near",
+                                              1.3481 + 1e-5 * i));
     }
     json_array_append_new(runs, json_pack("{s:s, s:s, s:{s:s}, s:{s:f}}", "state", "failed", "failed", "no", "settings",
                                           "m.lr", "1", "metrics", "acc", 3.0));
@@ -129,6 +130,7 @@ START_TEST(mean_and_deviation)
     bt_grid_table(all, false, &text);
     ck_assert_ptr_nonnull(strstr(bt_text_get(&text), "m.lr=1            5 of 6  0.7372 ± 0.0084"));
     ck_assert_ptr_nonnull(strstr(bt_text_get(&text), "0.7291 … 0.7500"));
+    ck_assert_ptr_nonnull(strstr(bt_text_get(&text), "1.348120 ± 1.6e-05"));
     bt_text_free(&text);
     json_decref(all);
 }

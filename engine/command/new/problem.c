@@ -15,7 +15,8 @@
 /* ---- data ---- */
 
 /* HERE: your data. Instead of the name of a data set that comes with the library, give a path such as "table.csv", or
- * a folder of images with one subfolder per class. A table's last column is the field "y", all others are "x". */
+ * a folder of images with one subfolder per class. A table's last column is the field "y", all others are "x".
+ * bt_option_text(self, "data", "table.csv") takes the path from the INI file. */
 static bt_dataset *part(bt_problem *self, double from, double to)
 {
     return bt_dataset_part(bt_dataset_open("breast_cancer", "train"), from, to, bt_seed(self));
@@ -40,7 +41,7 @@ static bt_tensor *logits(bt_problem *model, const bt_batch *batch) /* one number
     return bt_squeeze(bt_forward(model, bt_field(batch, "x")), 1);
 }
 
-/* HERE: your loss, a scalar. */
+/* HERE: your loss, a scalar. For regression: bt_mean(bt_mse(prediction, y)). */
 static bt_tensor *loss(bt_problem *model, const bt_batch *batch)
 {
     return bt_mean(bt_binary_cross_entropy(logits(model, batch), bt_field(batch, "y")));
