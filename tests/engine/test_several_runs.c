@@ -100,9 +100,9 @@ START_TEST(mean_and_deviation)
     for (int i = 0; i < 5; i++) {
         sum += values[i];
         squares += (long double)values[i] * values[i];
-        json_array_append_new(runs, json_pack("{s:s, s:{s:s}, s:{s:f, s:n, s:f}}", "state", "finished", "settings",
-                                              "m.lr", "1", "metrics", "acc", values[i], "nothing", "near",
-                                              1.3481 + 1e-5 * i));
+        json_array_append_new(runs,
+                              json_pack("{s:s, s:{s:s}, s:{s:f, s:n, s:f}}", "state", "finished", "settings", "m.lr",
+                                        "1", "metrics", "acc", values[i], "nothing", "near", 1.3481 + 1e-5 * i));
     }
     json_array_append_new(runs, json_pack("{s:s, s:s, s:{s:s}, s:{s:f}}", "state", "failed", "failed", "no", "settings",
                                           "m.lr", "1", "metrics", "acc", 3.0));
