@@ -130,7 +130,7 @@ def run_quietly(command):
     """None, or what a command that failed has said. Objects of one place serve another: they name no folder."""
     environment = {**os.environ, "CCACHE_BASEDIR": str(PLACES), "CCACHE_NOHASHDIR": "1"}
     run = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=environment)
-    return run.stdout if run.returncode else None
+    return run.stdout or f"exit code {run.returncode}" if run.returncode else None
 
 
 def configure(place, cuda):
@@ -195,18 +195,23 @@ def judge(place, mutant, jobs):
 
 
 def make_ready(place, mutants):
-    """The copy and its builds; the first place sees whether the tests pass without a fault."""
+    """The copy and its builds."""
     copy_sources(place)
     for cuda in sorted({mutant.cuda for mutant in mutants}):
-        some = [mutant for mutant in mutants if mutant.cuda == cuda]
         configure(place, cuda)
-        said = build(place, some, cuda)
+        said = build(place, [mutant for mutant in mutants if mutant.cuda == cuda], cuda)
         if said:
             fail("the sources do not build:\n" + said)
-        killers = {killer for mutant in some for killer in mutant.killers}
-        for program in sorted({program for program, _ in killers} if place.number == 0 else ()):
-            if failed_cases(place, program, cuda, {case for of, case in killers if of == program}):
-                fail(f"{program} fails without any fault; see ./dev test{' --cuda' if cuda else ''}")
+
+
+def check_without_faults(place, mutants):
+    cases = {}
+    for mutant in mutants:
+        for program, case in mutant.killers:
+            cases.setdefault((program, mutant.cuda), set()).add(case)
+    for (program, cuda), some in sorted(cases.items()):
+        if failed_cases(place, program, cuda, some):
+            fail(f"{program} fails without any fault; see ./dev test{' --cuda' if cuda else ''}")
 
 
 def judge_all(mutants, count):
@@ -222,6 +227,8 @@ def judge_all(mutants, count):
 
     for place in map(Place, range(count)):
         make_ready(place, mutants)
+        if free.empty():  # the first place is enough
+            check_without_faults(place, mutants)
         free.put(place)
     with concurrent.futures.ThreadPoolExecutor(count) as pool:
         for verdict in concurrent.futures.as_completed([pool.submit(judge_somewhere, mutant) for mutant in mutants]):
