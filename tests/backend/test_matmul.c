@@ -106,7 +106,8 @@ END_TEST
 START_TEST(large)
 {
     static const int64_t sizes[][3] = {{70, 90, 1000},  {300, 270, 400}, {129, 256, 512}, {1000, 10, 200},
-                                       {10, 1000, 200}, {1, 2000, 1500}, {2000, 1, 1500}, {390, 350, 600}};
+                                       {10, 1000, 200}, {1, 2000, 1500}, {2000, 1, 1500}, {390, 350, 600},
+                                       {200, 180, 0},   {200, 180, 3}};
     bt_dtype dtype = _i & 1 ? BT_F64 : BT_F32;
     const int64_t *size = sizes[_i / 2];
     for (int l = 0; l < 4; l++)
@@ -288,7 +289,7 @@ int main(void)
     tcase_add_loop_test(tcase, vectors, 0, 2);
     tcase_add_loop_test(tcase, edges, 0, 2);
     tcase_add_loop_test(tcase, heads, 0, 2);
-    tcase_add_loop_test(tcase, large, 0, 16);
+    tcase_add_loop_test(tcase, large, 0, 20);
     tcase_add_test(tcase, batches);
     tcase_add_loop_test(tcase, linear, 0, 2);
     tcase_add_loop_test(tcase, adding, 0, 2);

@@ -6,6 +6,7 @@
  * for similar reasons. Each element of c is thus one chain of fused products per piece of k, whatever the tile, panel
  * or thread. */
 
+#include "backend/cpu/ahead.h"
 #include "backend/cpu/pack.h"
 
 typedef struct tile {
@@ -16,9 +17,15 @@ typedef struct tile {
     int64_t a_row, a_column, b_row, c_row, k;
     int64_t begin, end; /* the panel's columns that are stored */
     bool plain, relu;
+    bt_ahead b_next, c_next; /* over b's next panel, and over the next tile's rows of c; a part for STEPS steps of k */
 } tile;
 
-typedef void tile_fn(const tile *t, int64_t row);
+enum {
+    STEPS = 8,
+    AHEAD_BYTES = 96 << 10 /* matrices with fewer are left to the caches */
+};
+
+typedef void tile_fn(tile *t, int64_t row);
 
 /* Stores sums one by one: if partial vector stores are slow or missing, and for transposed sums. */
 static void __attribute__((noinline)) store_edge(const tile *t, const T *sums, int rows, int width, T *c)
@@ -135,12 +142,39 @@ static panel panel_at(const bt_gemm *g, int64_t j, int64_t end)
     return result;
 }
 
-/* Uses as few tiles as possible, of about equal size: a tile of few rows would stall on its own sums. */
-static void run_rows(const panel *p, tile *t, int64_t rows)
+static int64_t divide_up(int64_t a, int64_t b) { return (a + b - 1) / b; }
+
+static bool is_large(int64_t rows, int64_t columns) { return rows * columns * (int64_t)sizeof(T) >= AHEAD_BYTES; }
+
+/* A walk over b's panel that begins with column j, before `end`, while `tiles` tiles are computed. */
+static bt_ahead panel_ahead(const bt_gemm *g, const T *b, int64_t k, int64_t j, int64_t end, int64_t tiles)
 {
-    int64_t tiles = (rows + p->rows - 1) / p->rows, row = 0;
-    for (; tiles > 0; tiles--) {
-        int64_t count = (rows - row + tiles - 1) / tiles;
+    const int64_t size = sizeof(T);
+    if (j >= end || !is_large(g->k, g->n) || (g->b_row != 1 && g->b_column != 1))
+        return (bt_ahead){0};
+    panel p = panel_at(g, j, end);
+    b += p.column * g->b_column;
+    return g->b_column == 1 ? bt_ahead_of(b, k, g->b_row * size, p.width * size, tiles * divide_up(k, STEPS))
+                            : bt_ahead_of(b, p.end, g->b_column * size, k * size, tiles * divide_up(k, STEPS));
+}
+
+/* A walk over rows of c, while one tile is computed. */
+static bt_ahead rows_ahead(const tile *t, int64_t row, int64_t rows, int64_t width)
+{
+    const int64_t size = sizeof(T);
+    if (rows == 0 || t->k == 0)
+        return (bt_ahead){0};
+    return bt_ahead_of(t->c + row * t->c_row, rows, t->c_row * size, width * size, divide_up(t->k, STEPS));
+}
+
+/* Uses as few tiles as possible, of about equal size: a tile of few rows would stall on its own sums. */
+static void run_rows(const bt_gemm *g, const panel *p, tile *t, int64_t rows)
+{
+    const bool large = is_large(g->m, g->n);
+    int64_t tiles = divide_up(rows, p->rows), row = 0;
+    for (int64_t count = divide_up(rows, tiles), after; tiles > 0; tiles--, count = after) {
+        after = tiles > 1 ? divide_up(rows - row - count, tiles - 1) : 0;
+        t->c_next = rows_ahead(t, row + count, large ? after : 0, p->width);
         p->tiles[count - 1](t, row);
         row += count;
         if (t->keep) {
@@ -181,7 +215,8 @@ static void run_block(const bt_gemm *g, const tile *block, const T *b, const T *
                 t.b = scratch;
                 t.b_row = p.width;
             }
-            run_rows(&p, &t, rows);
+            t.b_next = panel_ahead(g, b, t.k, j + p.end - p.begin, range.column_end, divide_up(rows, p.rows));
+            run_rows(g, &p, &t, rows);
         }
         j += p.end - p.begin;
     }
@@ -243,8 +278,6 @@ static size_t room_of_tiles(const bt_gemm *g, bt_gemm_range range)
 }
 
 #include "backend/cpu/matmul_turned.h"
-
-static int64_t divide_up(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
 /* The length of equal pieces of `size`, each at most about `most` and a multiple of `unit`. */
 static int64_t piece(int64_t size, int64_t most, int64_t unit)

@@ -4,7 +4,7 @@
 #include "backend/cpu/matmul_finish.h"
 
 /* If `keeps`, b's rows are also copied to t->keep. */
-BT_INLINE void TILE(sum)(int rows, int vectors, bool keeps, const tile *t, int64_t row, V sum[][2])
+BT_INLINE void TILE(sum)(int rows, int vectors, bool keeps, tile *t, int64_t row, V sum[][2])
 {
     const T *b = t->b;
     const char *a[(ROWS1 + 2) / 3]; /* of every third row: loads add the offset of the two rows after it */
@@ -14,33 +14,38 @@ BT_INLINE void TILE(sum)(int rows, int vectors, bool keeps, const tile *t, int64
     BT_UNROLL(16)
     for (int i = 0; i < rows; i += 3)
         a[i / 3] = (const char *)(t->a + (row + i) * t->a_row);
-    for (int64_t p = t->k; p > 0; p--, b += b_row) {
-        __builtin_prefetch(b + ahead);
-        V b0 = VF(load)(b), b1 = vectors > 1 ? VF(load)(b + LANES) : b0;
-        if (keeps) {
-            VF(store)(keep, b0);
-            if (vectors > 1)
-                VF(store)(keep + LANES, b1);
-            keep += vectors * LANES;
+    for (int64_t left = t->k, steps = t->b_next.each || t->c_next.each ? STEPS : left; left > 0; left -= steps) {
+        bt_ask(&t->b_next, false);
+        bt_ask(&t->c_next, true);
+        for (int64_t p = left < steps ? left : steps; p > 0; p--, b += b_row) {
+            if (keeps)
+                __builtin_prefetch(b + ahead);
+            V b0 = VF(load)(b), b1 = vectors > 1 ? VF(load)(b + LANES) : b0;
+            if (keeps) {
+                VF(store)(keep, b0);
+                if (vectors > 1)
+                    VF(store)(keep + LANES, b1);
+                keep += vectors * LANES;
+            }
+            BT_UNROLL(16)
+            for (int i = 0; i < rows; i += 3) /* else the compiler derives them all from one and spills registers */
+                __asm__("" : "+r"(a[i / 3]));
+            BT_UNROLL(16)
+            for (int i = 0; i < rows; i++) {
+                V x = VF(fill)(*(const T *)(const void *)(a[i / 3] + i % 3 * a_row));
+                sum[i][0] = VF(fma)(x, b0, sum[i][0]);
+                if (vectors > 1)
+                    sum[i][1] = VF(fma)(x, b1, sum[i][1]);
+            }
+            BT_UNROLL(16)
+            for (int i = 0; i < rows; i += 3)
+                a[i / 3] += a_column;
         }
-        BT_UNROLL(16)
-        for (int i = 0; i < rows; i += 3) /* else the compiler derives all addresses from one and spills registers */
-            __asm__("" : "+r"(a[i / 3]));
-        BT_UNROLL(16)
-        for (int i = 0; i < rows; i++) {
-            V x = VF(fill)(*(const T *)(const void *)(a[i / 3] + i % 3 * a_row));
-            sum[i][0] = VF(fma)(x, b0, sum[i][0]);
-            if (vectors > 1)
-                sum[i][1] = VF(fma)(x, b1, sum[i][1]);
-        }
-        BT_UNROLL(16)
-        for (int i = 0; i < rows; i += 3)
-            a[i / 3] += a_column;
     }
 }
 
 /* rows x (vectors * LANES) elements of c: a may have any strides, the rows of b are contiguous. */
-BT_INLINE void TILE(body)(int rows, int vectors, const tile *t, int64_t row)
+BT_INLINE void TILE(body)(int rows, int vectors, tile *t, int64_t row)
 {
     V sum[ROWS1][2];
     int64_t c_row = t->c_row;
@@ -83,9 +88,9 @@ BT_INLINE void TILE(body)(int rows, int vectors, const tile *t, int64_t row)
 }
 
 #define TILE_ONE(rows)                                                                                                 \
-    static void TILE(one_##rows)(const tile *t, int64_t row) { TILE(body)(rows, 1, t, row); }
+    static void TILE(one_##rows)(tile * t, int64_t row) { TILE(body)(rows, 1, t, row); }
 #define TILE_TWO(rows)                                                                                                 \
-    static void TILE(two_##rows)(const tile *t, int64_t row) { TILE(body)(rows, 2, t, row); }
+    static void TILE(two_##rows)(tile * t, int64_t row) { TILE(body)(rows, 2, t, row); }
 #define TILE_ONE_ENTRY(rows) TILE(one_##rows),
 #define TILE_TWO_ENTRY(rows) TILE(two_##rows),
 
