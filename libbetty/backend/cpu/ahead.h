@@ -6,40 +6,52 @@
 
 #include "backend/math.h"
 
-/* A walk over `rows` rows of `bytes` bytes, `row` bytes apart, in a number of equal parts. {0} is at its end. */
+/* A walk over the lines of `rows` rows of `bytes` bytes, `row` bytes apart. {0} is at its end. */
 typedef struct bt_ahead {
     const char *at, *end; /* the next line; where its row ends */
     int64_t rows, row, bytes;
-    int64_t each; /* lines of a part; 0: at the end */
+    int64_t due,
+        step; /* BT_LINE_PARTS of a line: due now, and added for each part of the present work; 0: at the end */
 } bt_ahead;
 
-enum { BT_LINE = 64 }; /* bytes of a cache line */
+enum { BT_LINE = 64, /* bytes of a cache line */ BT_LINE_PARTS = 1 << 16 };
 
-BT_INLINE bt_ahead bt_ahead_of(const void *from, int64_t rows, int64_t row, int64_t bytes, int64_t parts)
+/* A walk that ends when the present work's `parts` parts have asked. */
+static inline bt_ahead bt_ahead_of(const void *from, int64_t rows, int64_t row, int64_t bytes, int64_t parts)
 {
     bt_ahead walk = {.at = from, .end = (const char *)from + bytes, .rows = rows, .row = row, .bytes = bytes};
-    walk.each = (rows * ((bytes + BT_LINE - 1) / BT_LINE) + parts - 1) / parts;
+    int64_t lines = rows * ((bytes + BT_LINE - 1) / BT_LINE);
+    if (lines > 0 && parts > 0)
+        walk.step = lines * BT_LINE_PARTS / parts + 1;
     return walk;
 }
 
-/* Asks for the next part's lines. If they will be written, no other core keeps a copy. */
-BT_INLINE void bt_ask(bt_ahead *walk, bool write)
+enum { BT_TO_L1, BT_TO_L2, BT_TO_WRITE };
+
+/* Asks for the lines that are due after `parts` more parts. */
+BT_INLINE void bt_ask(bt_ahead *walk, int64_t parts, int how)
 {
-    for (int64_t i = walk->each; i > 0; i--) {
-        if (write)
-            __builtin_prefetch(walk->at, 1);
+    int64_t due = walk->due + parts * walk->step;
+    const char *at = walk->at;
+    for (; due >= BT_LINE_PARTS; due -= BT_LINE_PARTS) {
+        if (how == BT_TO_WRITE)
+            __builtin_prefetch(at, 1);
+        else if (how == BT_TO_L2)
+            __builtin_prefetch(at, 0, 2);
         else
-            __builtin_prefetch(walk->at);
-        walk->at += BT_LINE;
-        if (walk->at < walk->end)
+            __builtin_prefetch(at);
+        at += BT_LINE;
+        if (at < walk->end)
             continue;
         walk->end += walk->row;
-        walk->at = walk->end - walk->bytes;
+        at = walk->end - walk->bytes;
         if (--walk->rows == 0) {
-            walk->each = 0;
-            return;
+            walk->step = due = 0;
+            break;
         }
     }
+    walk->at = at;
+    walk->due = due;
 }
 
 #endif

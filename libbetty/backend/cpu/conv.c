@@ -59,7 +59,7 @@ typedef struct worker {
     char *g;
     const char *read; /* the data that the block's loops read */
     int64_t built;    /* the number of whole images that the tables are made for; 0: none */
-    bt_conv_ahead ahead;
+    bt_ahead ahead[2];
 } worker;
 
 static worker worker_of(const bt_call *call, int64_t thread)
@@ -81,26 +81,33 @@ static worker worker_of(const bt_call *call, int64_t thread)
     return w;
 }
 
-static void look_ahead(bt_conv_ahead *ahead, int part, const char *data, int64_t from, int64_t to, double steps)
+/* A walk over rows first .. end - 1 of the block's images. */
+static bt_ahead rows_ahead(const char *data, const int64_t *strides, const bt_conv_block *b, int64_t first, int64_t end,
+                           int64_t size, int64_t parts)
 {
-    ahead->part[part].due = 0;
-    ahead->part[part].line = data + (to > from ? from : 0);
-    ahead->part[part].end = data + (to > from ? to : 0);
-    ahead->part[part].step = to > from ? (int64_t)(1024 * (double)(to - from) / (steps > 1 ? steps : 1)) + 1 : 0;
+    int64_t from = b->image * strides[0] + first * strides[1];
+    int64_t to = (b->image + b->images - 1) * strides[0] + end * strides[1];
+    if (first >= end || strides[0] <= 0 || strides[1] <= 0)
+        return (bt_ahead){0};
+    return bt_ahead_of(data + from * size, 1, 0, (to - from) * size, parts);
 }
 
-/* Prefetches the images of the next block, if they are contiguous. steps: pixels of this block, times the tiles that
- * each is in. */
-static void look_at_next(worker *w, const bt_conv_block *block, double steps)
+/* Begins to ask for what the next block reads and writes, unless this block, which ends with `unit`, is the last.
+ * parts: its pixels, times the tiles that each is in. */
+static void look_at_next(worker *w, const bt_conv_block *block, int64_t unit, int64_t units, int64_t parts)
 {
     const bt_conv_plan *p = w->plan;
-    bool whole = p->rows >= p->to[0] && p->strides[0] > 0 && p->to_strides[0] > 0;
-    int64_t first = block->image + block->images, last = first + p->images;
-    last = !whole ? first : last < p->n ? last : p->n;
+    w->ahead[0] = w->ahead[1] = (bt_ahead){0};
+    if (unit >= units)
+        return;
+    bt_conv_block next = bt_conv_block_of(p, unit, units);
+    int64_t first = next.first > 0 ? next.first : 0, end = next.first + next.height;
+    if (next.image == block->image && first < block->first + block->height)
+        first = block->first + block->height; /* the rows before it have just been read */
     const char *to = p->kind == BT_CONV_DW ? w->call->in[1].data : w->call->out[0].data;
-    look_ahead(&w->ahead, 0, w->call->in[0].data, first * p->strides[0] * w->size, last * p->strides[0] * w->size,
-               steps);
-    look_ahead(&w->ahead, 1, to, first * p->to_strides[0] * w->size, last * p->to_strides[0] * w->size, steps);
+    w->ahead[0] =
+        rows_ahead(w->call->in[0].data, p->strides, &next, first, end < p->from[0] ? end : p->from[0], w->size, parts);
+    w->ahead[1] = rows_ahead(to, p->to_strides, &next, next.row, next.row + next.rows, w->size, parts);
 }
 
 /* Whether the tables must be made for the block. */
@@ -156,7 +163,7 @@ static void run_places(worker *w, const bt_conv_axis *axes, const int64_t *at_fr
     const char *weights = job->weights, *bias = w->call->inputs > 2 ? w->call->in[2].data : NULL;
     int64_t columns = w->type->columns, packed = axes[0].packed * axes[1].packed * p->inner;
     bt_conv_panel panel = {
-        .at_from = at_from, .at_to = at_to, .list = w->list, .points = points, .packed = packed, .ahead = &w->ahead};
+        .at_from = at_from, .at_to = at_to, .list = w->list, .points = points, .packed = packed, .ahead = w->ahead};
     bt_conv_list(p, axes, 0, packed, w->list, NULL);
     panel.runs = axes[0].taps;
     panel.run = axes[1].taps * p->inner;
@@ -207,7 +214,8 @@ static void place_blocks(const bt_call *call, int64_t thread)
         bt_conv_block block = bt_conv_block_of(p, unit, end);
         bool fresh = enter_block(&w, &block);
         int64_t done = 0, points = block.images * block.rows * p->to[1];
-        look_at_next(&w, &block, (double)(points * panels));
+        unit += bt_conv_block_units(p, &block);
+        look_at_next(&w, &block, unit, end, points * panels);
         place_job job = {.weights = packed_weights(call), .to = call->out[0].data};
         job.to += block.image * p->to_strides[0] * w.size;
         for (int64_t y = 0; y < p->residues[0]; y++)
@@ -216,7 +224,6 @@ static void place_blocks(const bt_call *call, int64_t thread)
                 done = each_class(&w, &block, all, done, fresh, run_places, &job);
                 job.weights += all[0].packed * all[1].packed * p->inner * p->groups * p->across * w.size;
             }
-        unit += bt_conv_block_units(p, &block);
     }
 }
 
@@ -270,7 +277,7 @@ static void run_windows(worker *w, const bt_conv_axis *axes, const int64_t *at_f
                            .to = w->call->out[0].data + channel * w->size,
                            .list = w->list,
                            .rows = w->rows,
-                           .ahead = &w->ahead,
+                           .ahead = w->ahead,
                            .pitch = p->groups * p->outer,
                            .columns = channels - j < columns ? channels - j : columns};
         if (first != listed_first || end != listed_end)
@@ -293,11 +300,10 @@ static void window_blocks(const bt_call *call, int64_t thread)
         bt_conv_block block = bt_conv_block_of(p, unit, units);
         bool fresh = enter_block(&w, &block);
         int64_t points = block.images * block.rows * p->to[1];
-        double tiles = (double)(job.end - job.begin) / (double)(p->depthwise ? 1 : w.type->tile);
-        look_at_next(&w, &block, (double)points * tiles);
+        unit += bt_conv_block_units(p, &block);
+        look_at_next(&w, &block, unit, units, points * (job.end - job.begin) / (p->depthwise ? 1 : w.type->tile));
         job.g = call->in[1].data + block.image * p->to_strides[0] * w.size;
         each_class(&w, &block, all, 0, fresh, run_windows, &job);
-        unit += bt_conv_block_units(p, &block);
     }
 }
 

@@ -8,6 +8,7 @@
 #ifndef BT_CPU_CONV_H
 #define BT_CPU_CONV_H
 
+#include "backend/cpu/ahead.h"
 #include "backend/cpu/cpu.h"
 
 typedef enum bt_conv_kind { BT_CONV, BT_CONV_DX, BT_CONV_DW } bt_conv_kind;
@@ -79,13 +80,6 @@ int64_t bt_conv_columns(int64_t outer, int64_t columns); /* of packed weights, w
 
 /* ---- conv_template.h: for one element type of one instruction set ---- */
 
-typedef struct bt_conv_ahead { /* what the next block reads and writes: prefetched line by line during this block */
-    struct {
-        const char *line, *end;
-        int64_t due, step; /* 1024ths of a byte: due now, and added for each pixel of each tile */
-    } part[2];
-} bt_conv_ahead;
-
 typedef struct bt_conv_panel { /* pixels times one panel of weights */
     const void *from, *weights, *bias;
     void *to;
@@ -94,7 +88,7 @@ typedef struct bt_conv_panel { /* pixels times one panel of weights */
     int64_t points, columns;
     int64_t runs, run, row, step; /* rows of weights: `runs` runs of `run` rows from `row` on, each `step` further */
     int64_t packed;               /* rows of weights in all */
-    bt_conv_ahead *ahead;
+    bt_ahead *ahead; /* two: over what the next block reads and writes; each pixel of each tile is a part */
 } bt_conv_panel;
 
 typedef struct bt_conv_sum { /* windows times pixels, summed over pixels: rows of conv_dw's result */
@@ -104,7 +98,7 @@ typedef struct bt_conv_sum { /* windows times pixels, summed over pixels: rows o
     const int64_t *list, *rows; /* for each row: the offset from a pixel's place to read at; its place in the result */
     int64_t points, count;      /* pixels; rows */
     int64_t pitch, columns;     /* of the result */
-    bt_conv_ahead *ahead;
+    bt_ahead *ahead;            /* as above */
 } bt_conv_sum;
 
 typedef struct bt_conv_type {

@@ -11,16 +11,11 @@ enum {
     POINTS1 = 8                        /* of one vector */
 };
 
-BT_INLINE void fetch_ahead(bt_conv_ahead *ahead, int64_t points)
+/* Before a tile of so many pixels. */
+BT_INLINE void fetch_ahead(bt_ahead *ahead, int64_t points)
 {
-    for (int i = 0; i < 2; i++) {
-        int64_t due = ahead->part[i].due + points * ahead->part[i].step;
-        const char *line = ahead->part[i].line;
-        for (; due >= 64 << 10 && line < ahead->part[i].end; due -= 64 << 10, line += 64)
-            __builtin_prefetch(line, 0, 2);
-        ahead->part[i].line = line;
-        ahead->part[i].due = due;
-    }
+    bt_ask(&ahead[0], points, BT_TO_L2);
+    bt_ask(&ahead[1], points, BT_TO_L2);
 }
 
 /* ---- images with a border of zeros ---- */

@@ -162,8 +162,6 @@ static bt_ahead panel_ahead(const bt_gemm *g, const T *b, int64_t k, int64_t j, 
 static bt_ahead rows_ahead(const tile *t, int64_t row, int64_t rows, int64_t width)
 {
     const int64_t size = sizeof(T);
-    if (rows == 0 || t->k == 0)
-        return (bt_ahead){0};
     return bt_ahead_of(t->c + row * t->c_row, rows, t->c_row * size, width * size, divide_up(t->k, STEPS));
 }
 

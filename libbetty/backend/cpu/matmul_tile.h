@@ -14,9 +14,9 @@ BT_INLINE void TILE(sum)(int rows, int vectors, bool keeps, tile *t, int64_t row
     BT_UNROLL(16)
     for (int i = 0; i < rows; i += 3)
         a[i / 3] = (const char *)(t->a + (row + i) * t->a_row);
-    for (int64_t left = t->k, steps = t->b_next.each || t->c_next.each ? STEPS : left; left > 0; left -= steps) {
-        bt_ask(&t->b_next, false);
-        bt_ask(&t->c_next, true);
+    for (int64_t left = t->k, steps = t->b_next.step || t->c_next.step ? STEPS : left; left > 0; left -= steps) {
+        bt_ask(&t->b_next, 1, BT_TO_L1);
+        bt_ask(&t->c_next, 1, BT_TO_WRITE);
         for (int64_t p = left < steps ? left : steps; p > 0; p--, b += b_row) {
             if (keeps)
                 __builtin_prefetch(b + ahead);
