@@ -411,10 +411,10 @@ static bt_status find_file(bt_cli *cli)
         return BT_OK;
     char *folder, name[BT_CHECKPOINT_NAME];
     BT_TRY(bt_checkpoint_place(place, &folder, name));
+    cli->folder = bt_region_format(cli->region, "%s", folder);
     cli->file = bt_region_format(cli->region, "%s/config.ini", folder);
-    cli->place = place;
     bt_free(folder);
-    return cli->file ? BT_OK : BT_ERROR_MEMORY;
+    return cli->folder && cli->file ? BT_OK : BT_ERROR_MEMORY;
 }
 
 bt_status bt_cli_parse(bt_cli *cli, int argc, char *const *argv)

@@ -12,9 +12,9 @@ typedef struct bt_cli_setting {
 enum { BT_CLI_AUTO = -1 };
 
 typedef struct bt_cli {
-    bt_region *region; /* for all text that the command line itself does not hold */
-    const char *file;  /* NULL: none was given */
-    const char *place; /* the run that `file` belongs to, as it was named; NULL: `file` was given itself */
+    bt_region *region;  /* for all text that the command line itself does not hold */
+    const char *file;   /* NULL: none was given */
+    const char *folder; /* of the run that `file` belongs to; NULL: `file` was given itself */
     bool version, report, plan, curve, info, print_config, equation, check, ablate, profile, json, quiet;
     const char *help, *keys; /* --help, --help-keys: the form, "text", "man", ...; NULL: not requested */
     const char *resume;      /* the folder of the run to continue; NULL: a new one */

@@ -15,7 +15,6 @@
 #include "engine/session/front.h"
 #include "runtime/backend.h"
 
-#include <errno.h>
 #include <fcntl.h>
 #include <string.h>
 #include <unistd.h>
@@ -59,20 +58,10 @@ static int complain(bt_status status, bool running)
 
 static int started; /* number of ranks started by mpirun or the like */
 
-/* A run is named by its folder, or by a checkpoint in it. */
-static bt_status check_place(const bt_cli *cli)
-{
-    const char *option = cli->resume ? "--resume" : cli->evaluate ? "--evaluate" : "--export";
-    if (!cli->place || access(cli->file, F_OK) == 0 || errno != ENOENT)
-        return BT_OK;
-    if (access(cli->place, F_OK) != 0)
-        return bt_fail(BT_ERROR_CONFIG, "%s %s: there is no such folder", option, cli->place);
-    return bt_fail(BT_ERROR_CONFIG, "%s %s: this is not the folder of a run: it has no config.ini", option, cli->place);
-}
-
 static bt_status configure(bt_engine *engine, const bt_cli *cli)
 {
-    BT_TRY(check_place(cli));
+    if (cli->folder)
+        BT_TRY(bt_left_run(cli->folder));
     BT_TRY(bt_engine_load(engine, cli->file));
     char ranks[16];
     snprintf(ranks, sizeof ranks, "%d", started);

@@ -142,22 +142,10 @@ static bt_status read_results(const char *folder, bt_left_line_fn *hear, void *u
 
 /* ---- a run ---- */
 
-static bt_status check_folder(const char *folder)
-{
-    BT_TRY(bt_left_folder(folder));
-    if (bt_output_holds(folder) == BT_OUTPUT_RUNS)
-        return bt_fail(BT_ERROR_CONFIG, "%s holds several runs; name the subfolder of one, or read grid.md there",
-                       folder);
-    if (bt_left_has(folder, "config.ini"))
-        return BT_OK;
-    return bt_fail(BT_ERROR_CONFIG, "%s is not the folder of a run: it has no config.ini, which every run writes",
-                   folder);
-}
-
 bt_status bt_compared_read(const char *folder, bt_left_line_fn *hear, void *user, bt_compared *run)
 {
     *run = (bt_compared){0};
-    BT_TRY(check_folder(folder));
+    BT_TRY(bt_left_run(folder));
     BT_TRY(read_settings(folder, run));
     BT_TRY(read_code(folder, run));
     return read_results(folder, hear, user, run);

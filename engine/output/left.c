@@ -1,6 +1,7 @@
 /* engine/output/left.c: reads what runs have left in their folders. */
 #include "engine/output/left.h"
 
+#include "engine/output/log.h"
 #include <errno.h>
 #include <limits.h>
 #include <stdio.h>
@@ -23,6 +24,18 @@ bool bt_left_has(const char *folder, const char *name)
 {
     char path[PATH_MAX]; /* on the stack: a lack of memory must not look like a missing file */
     return snprintf(path, sizeof path, "%s/%s", folder, name) < (int)sizeof path && access(path, F_OK) == 0;
+}
+
+bt_status bt_left_run(const char *folder)
+{
+    BT_TRY(bt_left_folder(folder));
+    if (bt_left_has(folder, "config.ini"))
+        return BT_OK;
+    if (bt_output_holds(folder) == BT_OUTPUT_RUNS)
+        return bt_fail(BT_ERROR_CONFIG, "%s holds several runs; name the subfolder of one, or read grid.md there",
+                       folder);
+    return bt_fail(BT_ERROR_CONFIG, "%s is not the folder of a run: it has no config.ini, which every run writes",
+                   folder);
 }
 
 /* *path: for bt_free; NULL: out of memory. *file NULL: it does not exist, or the status says why it cannot be read. */

@@ -7,6 +7,7 @@
 #include "io/json.h"
 
 bt_status bt_left_folder(const char *folder); /* it exists, and is a folder */
+bt_status bt_left_run(const char *folder);    /* it is the folder of one run */
 bool bt_left_has(const char *folder, const char *name);
 
 /* Reads a file that is a JSON object; *value NULL: there is no such file. */

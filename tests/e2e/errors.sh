@@ -103,10 +103,10 @@ fi
 expect 2 'an INI file is missing'
 expect 2 'unknown option `--plam`; did you mean `--plan`?' run.ini --plam
 expect 2 'nothing.ini: cannot be opened: No such file or directory' nothing.ini
-expect 2 '--resume nosuch: there is no such folder' --resume nosuch
-expect 2 '--evaluate nosuch: there is no such folder' --evaluate nosuch
+expect 2 'cannot open the folder nosuch: No such file or directory' --resume nosuch
+expect 2 'cannot open the folder nosuch: No such file or directory' --evaluate nosuch
 mkdir empty
-expect 2 '--resume empty: this is not the folder of a run: it has no config.ini' --resume empty
+expect 2 'empty is not the folder of a run: it has no config.ini, which every run writes' --resume empty
 expect 2 '--threads = many: expected a whole number' run.ini --threads many
 expect 2 '--set model.lrr: [model] has no key `lrr`; did you mean `lr`?' run.ini --set model.lrr=1
 expect 2 'there is no upper level nope in this run' run.ini --check-hypergradient --level nope

@@ -197,7 +197,7 @@ refuse() { # TEXT OPTIONS...
 refuse 'model.lr was 0.05, is 0.2' run.ini --resume whole-1 --set model.lr=0.2
 refuse 'engine.precision was fp32, is fp64' --resume whole-1 --set engine.precision=fp64
 refuse 'the checkpoint is of a run with other settings: ' "$BT_SOURCE_DIR/examples/logistic_hpo.ini" --resume whole-1
-refuse 'there is no such folder' --resume missing
+refuse 'cannot open the folder missing: No such file or directory' --resume missing
 refuse '--resume trains' --resume whole-1 --plan
 refuse 'leave out --output' --resume whole-1 --output other
 sed -i 's/crop(set, 1, 3)/crop(set, 1, 4)/' problem.c
