@@ -173,12 +173,19 @@ BT_INLINE float bt_erf_f32(float x)
     return a > 1.0F ? bt_with_sign(far, x) : bt_erf_near(x);
 }
 
-/* x times the normal distribution function. */
-BT_INLINE float bt_gelu_f32(float x)
+/* Twice the normal distribution function. */
+BT_INLINE float bt_normal_below(float x)
 {
     float t = x * 0.70710678F, a = bt_abs_f32(t), far = bt_erfc_far(a > 1.0F ? a : 1.0F);
-    float twice = a > 1.0F ? (t < 0 ? far : 2.0F - far) : 1.0F + bt_erf_near(t);
-    return 0.5F * x * twice;
+    return a > 1.0F ? (t < 0 ? far : 2.0F - far) : 1.0F + bt_erf_near(t);
+}
+
+/* x times the normal distribution function. */
+BT_INLINE float bt_gelu_f32(float x) { return 0.5F * x * bt_normal_below(x); }
+
+BT_INLINE float bt_gelu_slope_f32(float x)
+{
+    return bt_f32_fma(0.39894228F * x, bt_exp_f32(-0.5F * x * x), 0.5F * bt_normal_below(x));
 }
 
 /* sin and cos of a double r, |r| <= pi / 4. */

@@ -8,6 +8,7 @@ static double ten_flops(const void *attr, const bt_array *in, const bt_array *ou
 
 BT_INFER_EQUAL(softplus, BT_FLOATS, 1)
 BT_INFER_EQUAL(gelu, BT_FLOATS, 1)
+BT_INFER_EQUAL(gelu_slope, BT_FLOATS, 1)
 BT_INFER_EQUAL(gelu_tanh, BT_FLOATS, 1)
 
 /* ---- softplus: log(1 + exp(x)) without overflow ---- */
@@ -54,6 +55,11 @@ static void gelu_body(const void *attr, bt_tensor *const *in, bt_tensor **out)
     out[0] = bt_mul(bt_mul(0.5, in[0]), bt_add(1, bt_erf(bt_mul(0.70710678118654752440, in[0]))));
 }
 
+static bt_tensor *gelu_slope(bt_tensor *x) { return bt_build_unary(&bt_op_gelu_slope, x, BT_PROMOTE_FLOAT); }
+
+/* Its body would give the same, in three times as many passes over x. */
+BT_DIAGONAL_RULE(gelu, bt_mul(g, gelu_slope(x)))
+
 static void gelu_samples(bt_sampler *sampler)
 {
     static const double far[] = {-20, 0, 20};
@@ -66,6 +72,8 @@ const bt_op bt_op_gelu = {
     .inputs = 1,
     .infer = gelu_infer,
     .body = gelu_body,
+    .vjp = gelu_rule,
+    .jvp = gelu_rule,
     .info = &(const bt_op_info){.flags = BT_OP_ELEMENTWISE,
                                 .differentiable = 1,
                                 .overwrites = {1},
@@ -74,6 +82,35 @@ const bt_op bt_op_gelu = {
 };
 
 bt_tensor *bt_gelu(bt_tensor *x) { return bt_build_unary(&bt_op_gelu, x, BT_PROMOTE_FLOAT); }
+
+/* ---- gelu_slope: the derivative of gelu, P(x) + x p(x) with the normal distribution's function P and density p ----
+ */
+
+static bt_tensor *density(bt_tensor *x) /* times sqrt(2 pi) */ { return bt_exp(bt_mul(-0.5, bt_square(x))); }
+
+static void gelu_slope_body(const void *attr, bt_tensor *const *in, bt_tensor **out)
+{
+    (void)attr;
+    bt_tensor *below = bt_mul(0.5, bt_add(1, bt_erf(bt_mul(0.70710678118654752440, in[0]))));
+    out[0] = bt_add(below, bt_mul(bt_mul(0.39894228040143267794, in[0]), density(in[0]))); /* 1 / sqrt(2 pi) */
+}
+
+/* p'(x) = -x p(x), so the derivative is (2 - x^2) p(x). */
+BT_DIAGONAL_RULE(gelu_slope, bt_mul(g, bt_mul(density(x), bt_mul(0.39894228040143267794, bt_sub(2, bt_square(x))))))
+
+const bt_op bt_op_gelu_slope = {
+    .name = "gelu_slope",
+    .inputs = 1,
+    .infer = gelu_slope_infer,
+    .body = gelu_slope_body,
+    .vjp = gelu_slope_rule,
+    .jvp = gelu_slope_rule,
+    .info = &(const bt_op_info){.flags = BT_OP_ELEMENTWISE,
+                                .differentiable = 1,
+                                .overwrites = {1},
+                                .flops = ten_flops,
+                                .samples = gelu_samples},
+};
 
 /* ---- gelu_tanh: the approximation of gelu that GPT-2 uses: x (1 + tanh(u)) / 2 = x sigmoid(2 u) ---- */
 

@@ -49,6 +49,7 @@ static const struct unary {
     {&bt_op_isfinite, -5, 5, 0, 0},
     {&bt_op_softplus, -90, 20, 3.5e-7, 3e-45},
     {&bt_op_gelu, -5, 5, 1e-6, 2e-8},
+    {&bt_op_gelu_slope, -5, 5, 1e-6, 1e-7},
     {&bt_op_gelu_tanh, -5, 5, 3e-6, 1e-44},
     {&bt_op_expm1, -5, 5, 3e-7, 1e-45},
     {&bt_op_sinh, -5, 5, 5e-7, 1e-45},
@@ -66,7 +67,7 @@ static trial unary_trial(const struct unary *u, bt_dtype dtype, const int64_t *s
     t.alias[0] = layout == PLAIN && !finite;
     if (dtype == BT_F64 && u->relative > 0) {
         t.relative = 1e-15;
-        t.absolute = 0;
+        t.absolute = u->op == &bt_op_gelu_slope ? 2e-16 : 0; /* its two terms cancel at -0.75 */
     }
     return t;
 }

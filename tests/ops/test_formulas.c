@@ -142,7 +142,10 @@ START_TEST(test_gradients_by_hand)
     EXPECT(GRAD(bt_binary_cross_entropy(logit, target), target), -0.5, 2);
     EXPECT(GRAD(slope, target), -1, -1);
     bt_tensor *x = VECTOR(1);
-    EXPECT(GRAD(bt_gelu(x), x), 1.083315470587684); /* Phi(1) + phi(1) */
+    bt_tensor *gelu_slope = GRAD(bt_gelu(x), x), *gelu_curve = GRAD(gelu_slope, x);
+    EXPECT(gelu_slope, 1.083315470587684);            /* Phi(1) + phi(1) */
+    EXPECT(gelu_curve, 0.2419707245191434);           /* (2 - x^2) phi(x) */
+    EXPECT(GRAD(gelu_curve, x), -0.7259121735574301); /* (x^3 - 4 x) phi(x) */
     /* relu(x w^T + b): two units, the second off. */
     bt_tensor *in = bt_reshape(VECTOR(1, 2), 1, 2), *weight = bt_reshape(VECTOR(1, 1, 1, -1), 2, 2),
               *bias = VECTOR(0, 0);

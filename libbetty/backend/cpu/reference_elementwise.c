@@ -34,6 +34,11 @@ static double gelu(double x)
     return 0.5 * x * erfc(-x * 0.70710678118654752440); /* erfc keeps the digits of the tail */
 }
 
+static double gelu_slope(double x)
+{
+    return 0.5 * erfc(-x * 0.70710678118654752440) + 0.39894228040143267794 * x * exp(-0.5 * x * x);
+}
+
 static double gelu_tanh(double x) { return x * sigmoid(1.59576912160573071176 * x * (1 + 0.044715 * x * x)); }
 
 static int64_t int_negate(int64_t x) { return (int64_t)(0 - (uint64_t)x); }
@@ -68,6 +73,7 @@ static const struct {
     {&bt_op_isfinite, is_finite, NULL},
     {&bt_op_softplus, softplus, NULL},
     {&bt_op_gelu, gelu, NULL},
+    {&bt_op_gelu_slope, gelu_slope, NULL},
     {&bt_op_gelu_tanh, gelu_tanh, NULL},
     {&bt_op_expm1, expm1, NULL},
     {&bt_op_sinh, sinh, NULL},
@@ -191,17 +197,24 @@ static bt_status cast(const bt_call *call)
 }
 
 const bt_kernel_impl bt_cpu_reference_elementwise[] = {
-    BT_REFERENCE(expm1, unary),    BT_REFERENCE(sinh, unary),      BT_REFERENCE(cosh, unary),
-    BT_REFERENCE(atan, unary),     BT_REFERENCE(gelu_tanh, unary), BT_REFERENCE(neg, unary),
-    BT_REFERENCE(abs, unary),      BT_REFERENCE(sign, unary),      BT_REFERENCE(square, unary),
-    BT_REFERENCE(sqrt, unary),     BT_REFERENCE(exp, unary),       BT_REFERENCE(log, unary),
-    BT_REFERENCE(log1p, unary),    BT_REFERENCE(sin, unary),       BT_REFERENCE(cos, unary),
-    BT_REFERENCE(tanh, unary),     BT_REFERENCE(erf, unary),       BT_REFERENCE(sigmoid, unary),
-    BT_REFERENCE(relu, unary),     BT_REFERENCE(step, unary),      BT_REFERENCE(floor, unary),
-    BT_REFERENCE(isfinite, unary), BT_REFERENCE(softplus, unary),  BT_REFERENCE(gelu, unary),
-    BT_REFERENCE(add, binary),     BT_REFERENCE(sub, binary),      BT_REFERENCE(mul, binary),
-    BT_REFERENCE(div, binary),     BT_REFERENCE(pow, binary),      BT_REFERENCE(minimum, binary),
-    BT_REFERENCE(maximum, binary), BT_REFERENCE(gate, binary),     BT_REFERENCE(less, binary),
-    BT_REFERENCE(greater, binary), BT_REFERENCE(equal, binary),    BT_REFERENCE(where, where),
-    BT_REFERENCE(cast, cast),      BT_REFERENCE(widen, cast),      {.op = NULL},
+    BT_REFERENCE(expm1, unary),      BT_REFERENCE(sinh, unary),
+    BT_REFERENCE(cosh, unary),       BT_REFERENCE(atan, unary),
+    BT_REFERENCE(gelu_tanh, unary),  BT_REFERENCE(neg, unary),
+    BT_REFERENCE(abs, unary),        BT_REFERENCE(sign, unary),
+    BT_REFERENCE(square, unary),     BT_REFERENCE(sqrt, unary),
+    BT_REFERENCE(exp, unary),        BT_REFERENCE(log, unary),
+    BT_REFERENCE(log1p, unary),      BT_REFERENCE(sin, unary),
+    BT_REFERENCE(cos, unary),        BT_REFERENCE(tanh, unary),
+    BT_REFERENCE(erf, unary),        BT_REFERENCE(sigmoid, unary),
+    BT_REFERENCE(relu, unary),       BT_REFERENCE(step, unary),
+    BT_REFERENCE(floor, unary),      BT_REFERENCE(isfinite, unary),
+    BT_REFERENCE(softplus, unary),   BT_REFERENCE(gelu, unary),
+    BT_REFERENCE(add, binary),       BT_REFERENCE(sub, binary),
+    BT_REFERENCE(mul, binary),       BT_REFERENCE(div, binary),
+    BT_REFERENCE(pow, binary),       BT_REFERENCE(minimum, binary),
+    BT_REFERENCE(maximum, binary),   BT_REFERENCE(gate, binary),
+    BT_REFERENCE(less, binary),      BT_REFERENCE(greater, binary),
+    BT_REFERENCE(equal, binary),     BT_REFERENCE(where, where),
+    BT_REFERENCE(cast, cast),        BT_REFERENCE(widen, cast),
+    BT_REFERENCE(gelu_slope, unary), {.op = NULL},
 };

@@ -63,6 +63,7 @@ ROW(isfinite_f32, float, uint8_t, bt_abs_f32(x) < __builtin_inff())
 ROW(isfinite_f64, double, uint8_t, __builtin_fabs(x) < __builtin_inf())
 ROW(softplus_f32, float, float, bt_softplus_f32(x))
 ROW(gelu_f32, float, float, bt_gelu_f32(x))
+ROW(gelu_slope_f32, float, float, bt_gelu_slope_f32(x))
 
 /* Far from 0, which is rare, the C library does the range reduction. */
 static bool all_near(int64_t n, const float *x)
@@ -101,6 +102,8 @@ static double softplus(double x)
 ROW(sigmoid_f64, double, double, sigmoid(x))
 ROW(softplus_f64, double, double, softplus(x))
 ROW(gelu_f64, double, double, 0.5 * x * erfc(-x * 0.70710678118654752440))
+ROW(gelu_slope_f64, double, double,
+    0.5 * erfc(-x * 0.70710678118654752440) + 0.39894228040143267794 * x * exp(-0.5 * x * x))
 
 ROW(gelu_tanh_f32, float, float, x *bt_sigmoid_f32(1.5957691216F * x * (1 + 0.044715F * x * x)))
 ROW(gelu_tanh_f64, double, double, x *sigmoid(1.59576912160573071176 * x * (1 + 0.044715 * x * x)))
@@ -143,6 +146,7 @@ static const struct unary {
     {&bt_op_isfinite, isfinite_f32, isfinite_f64, 1, 1, NULL, NULL},
     {&bt_op_softplus, softplus_f32, softplus_f64, 10, 60, NULL, NULL},
     {&bt_op_gelu, gelu_f32, gelu_f64, 10, 60, NULL, NULL},
+    {&bt_op_gelu_slope, gelu_slope_f32, gelu_slope_f64, 13, 80, NULL, NULL},
     {&bt_op_gelu_tanh, gelu_tanh_f32, gelu_tanh_f64, 10, 60, NULL, NULL},
 };
 
@@ -177,8 +181,8 @@ static bt_status prepare(bt_call *call)
     }
 
 const bt_kernel_impl BT_ISA(bt_cpu_unary)[] = {
-    UNARY(neg),   UNARY(abs),   UNARY(sign),     UNARY(square),   UNARY(sqrt), UNARY(exp),       UNARY(log),
-    UNARY(log1p), UNARY(sin),   UNARY(cos),      UNARY(tanh),     UNARY(erf),  UNARY(sigmoid),   UNARY(relu),
-    UNARY(step),  UNARY(floor), UNARY(isfinite), UNARY(softplus), UNARY(gelu), UNARY(gelu_tanh), UNARY(expm1),
-    UNARY(sinh),  UNARY(cosh),  UNARY(atan),     {.op = NULL},
+    UNARY(neg),   UNARY(abs),   UNARY(sign),     UNARY(square),     UNARY(sqrt),  UNARY(exp),       UNARY(log),
+    UNARY(log1p), UNARY(sin),   UNARY(cos),      UNARY(tanh),       UNARY(erf),   UNARY(sigmoid),   UNARY(relu),
+    UNARY(step),  UNARY(floor), UNARY(isfinite), UNARY(softplus),   UNARY(gelu),  UNARY(gelu_tanh), UNARY(expm1),
+    UNARY(sinh),  UNARY(cosh),  UNARY(atan),     UNARY(gelu_slope), {.op = NULL},
 };

@@ -71,6 +71,8 @@ FUNCTION(isfinite_f32, float, uint8_t, bt_abs_f32(x) < __builtin_inff())
 FUNCTION(isfinite_f64, double, uint8_t, fabs(x) < __builtin_inf())
 FLOATS(softplus, bt_softplus_f32(x), softplus(x))
 FLOATS(gelu, bt_gelu_f32(x), 0.5 * x * erfc(-x * 0.70710678118654752440))
+FLOATS(gelu_slope, bt_gelu_slope_f32(x),
+       0.5 * erfc(-x * 0.70710678118654752440) + 0.39894228040143267794 * x * exp(-0.5 * x * x))
 FLOATS(gelu_tanh, x *bt_sigmoid_f32(1.5957691216F * x * (1 + 0.044715F * x * x)),
        x *sigmoid(1.59576912160573071176 * x * (1 + 0.044715 * x * x)))
 
