@@ -25,7 +25,7 @@
     /* control (control.c) */     X(detach) X(stop) X(print) X(check)                                                  \
     /* identity (alias.c) */      X(alias)                                                                             \
     /* random (random.c) */       X(uniform) X(normal) X(dropout)                                                      \
-    /* composites: activation.c */ X(softplus) X(gelu) X(gelu_slope) X(gelu_tanh)                                                    \
+    /* composites: activation.c */ X(softplus) X(gelu) X(gelu_slope) X(gelu_tanh)                                      \
     /* softmax.c */               X(softmax) X(softmax_grad) X(log_softmax)                                            \
     /* loss.c */                  X(cross_entropy) X(cross_entropy_grad) X(binary_cross_entropy)                       \
     /* linear.c */                X(linear)                                                                            \

@@ -12,8 +12,8 @@ extern "C" {
 #define FUNCTIONS(X)                                                                                                   \
     X(neg, 1) X(abs, 1) X(sign, 1) X(square, 1) X(sqrt, 1) X(exp, 1) X(log, 1) X(log1p, 1) X(expm1, 1) X(sinh, 1)      \
     X(cosh, 1) X(atan, 1) X(sin, 1) X(cos, 1) X(tanh, 1) X(erf, 1) X(sigmoid, 1) X(relu, 1) X(step, 1) X(floor, 1)     \
-    X(isfinite, 1) X(softplus, 1) X(gelu, 1) X(gelu_slope, 1) X(gelu_tanh, 1) X(add, 2) X(sub, 2) X(mul, 2) X(div, 2) X(pow, 2)         \
-    X(minimum, 2) X(maximum, 2) X(gate, 2) X(less, 2) X(greater, 2) X(equal, 2)
+    X(isfinite, 1) X(softplus, 1) X(gelu, 1) X(gelu_slope, 1) X(gelu_tanh, 1) X(add, 2) X(sub, 2) X(mul, 2)            \
+    X(div, 2) X(pow, 2) X(minimum, 2) X(maximum, 2) X(gate, 2) X(less, 2) X(greater, 2) X(equal, 2)
 /* clang-format on */
 
 enum code {
