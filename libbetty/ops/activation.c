@@ -83,10 +83,10 @@ const bt_op bt_op_gelu = {
 
 bt_tensor *bt_gelu(bt_tensor *x) { return bt_build_unary(&bt_op_gelu, x, BT_PROMOTE_FLOAT); }
 
-/* ---- gelu_slope: the derivative of gelu, P(x) + x p(x) with the normal distribution's function P and density p ----
- */
+/* ---- gelu_slope: the derivative of gelu, P(x) + x p(x); P and p: the normal distribution function and density ---- */
 
-static bt_tensor *density(bt_tensor *x) /* times sqrt(2 pi) */ { return bt_exp(bt_mul(-0.5, bt_square(x))); }
+/* p(x) times sqrt(2 pi). */
+static bt_tensor *density(bt_tensor *x) { return bt_exp(bt_mul(-0.5, bt_square(x))); }
 
 static void gelu_slope_body(const void *attr, bt_tensor *const *in, bt_tensor **out)
 {

@@ -10,8 +10,8 @@
 typedef struct bt_ahead {
     const char *at, *end; /* the next line; where its row ends */
     int64_t rows, row, bytes;
-    int64_t due,
-        step; /* BT_LINE_PARTS of a line: due now, and added for each part of the present work; 0: at the end */
+    int64_t due;  /* now, in units of 1 / BT_LINE_PARTS of a line */
+    int64_t step; /* is due for each part of the present work; 0: at the end */
 } bt_ahead;
 
 enum { BT_LINE = 64, /* bytes of a cache line */ BT_LINE_PARTS = 1 << 16 };
