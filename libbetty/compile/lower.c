@@ -334,6 +334,8 @@ bt_status bt_pass_lower(bt_compilation *c)
         BT_TRY(round_look(c, graph->assigns[i].value->node, &looks[graph->assigns[i].value->id]));
     for (int64_t i = 0; i < graph->output_count; i++)
         BT_TRY(round_look(c, graph->outputs[i]->node, &looks[graph->outputs[i]->id]));
+    for (int64_t s = 0; s < c->program->step_count; s++)
+        c->program->work += bt_call_work(&c->program->steps[s].call);
     return BT_OK;
 }
 

@@ -92,6 +92,8 @@ typedef struct bt_program {
     size_t most;               /* bytes at the peak, as that pass counts them: rows may need less */
     int64_t again;             /* steps that run again */
     double extra;              /* their work, as a fraction of that of all others */
+    double work, repeated;     /* of all steps, and of those that run again, in compile/work.h's operations: as the
+                                  search counts them, before rows, strips and chains join steps */
     size_t held;               /* `most` without them; 0: none were sought */
     int64_t moves;             /* copies between the spaces */
     size_t moved[BT_SPACES];   /* bytes that they copy in a run, by destination */

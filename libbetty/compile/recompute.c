@@ -328,6 +328,9 @@ static bt_status rebuild(work *w)
     program->most = best->most;
     program->extra = best->extra;
     program->held = best->held;
+    for (int64_t s = 0; s < program->step_count; s++)
+        program->repeated += program->steps[s].again ? bt_call_work(&program->steps[s].call) : 0;
+    program->work += program->repeated;
     return BT_OK;
 }
 

@@ -4,7 +4,6 @@
  * so a larger budget never needs more work. */
 #include "runtime/fit.h"
 
-#include "compile/work.h"
 #include <string.h>
 
 /* Finds the peak of live bytes during each entry. */
@@ -147,10 +146,8 @@ bt_phase_work bt_phase_count(const bt_phase *phase)
     bt_phase_work work = {0, 0};
     for (int64_t e = 0; e < phase->entry_count; e++) {
         const bt_phase_entry *entry = &phase->entries[e];
-        work.all += entry->runs * entry->work;
-        for (int64_t s = 0; s < entry->program->step_count; s++)
-            if (entry->program->steps[s].again)
-                work.again += entry->runs * bt_call_work(&entry->program->steps[s].call);
+        work.all += entry->runs * entry->program->work;
+        work.again += entry->runs * entry->program->repeated;
     }
     return work;
 }

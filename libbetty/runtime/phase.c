@@ -2,7 +2,6 @@
 #include "runtime/phase.h"
 
 #include "base/footprint.h"
-#include "compile/work.h"
 #include "runtime/copies.h"
 #include "runtime/lockstep.h"
 #include "runtime/profile.h"
@@ -107,14 +106,6 @@ bt_var *bt_phase_own(bt_phase *phase, bt_var *var)
     return phase->vars[phase->var_count++] = var;
 }
 
-static double work_of(const bt_program *program)
-{
-    double sum = 0;
-    for (int64_t s = 0; s < program->step_count; s++)
-        sum += bt_call_work(&program->steps[s].call);
-    return sum;
-}
-
 static void find_bases(bt_phase *phase)
 {
     int64_t base = 0;
@@ -170,7 +161,6 @@ static int add(bt_phase *phase, const bt_graph *graph, int loop, const char *par
                                                      .part = name,
                                                      .place = place,
                                                      .loop = loop,
-                                                     .work = work_of(program),
                                                      .meets = bt_program_meetings(program),
                                                      .runs = phase->runs,
                                                      .spent = spent};
@@ -239,7 +229,6 @@ bt_status bt_phase_replace(bt_phase *phase, bt_phase_entry *entry, bt_program *p
     entry->program = program;
     entry->bound = bound;
     entry->shown = NULL;
-    entry->work = work_of(program);
     entry->meets = bt_program_meetings(program);
     phase->settled = false;
     find_bases(phase);
@@ -396,7 +385,7 @@ static bt_status make_ready(bt_phase *phase, int entry)
     if (phase->instance->dry)
         return bt_fail(BT_ERROR_INTERNAL, "%s, %s: it is only planned, and cannot run", phase->owner, phase->name);
     BT_TRY(enter(phase));
-    phase->instance->work += phase->entries[entry].work;
+    phase->instance->work += phase->entries[entry].program->work;
     BT_TRY(bind_anew(phase));
     if (!phase->instance->planned)
         return BT_OK;

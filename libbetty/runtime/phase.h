@@ -18,7 +18,6 @@ typedef struct bt_phase_entry {
     char **shown;        /* by output: a near copy of it, for bt_phase_result; NULL: none yet */
     int loop;            /* entries with the same number repeat together; 0: run at most once a phase */
     int64_t base;        /* its first step on the time axis of the phase */
-    double work;         /* of all its calls, in compile/work.h's operations */
     double runs;         /* how often a run of the phase runs it, as far as known; 0: seldom */
     uint64_t meets;      /* hash of the collectives of the program; 0: there are none */
     const bt_var *spent; /* a variable of the phase that nobody reads after this entry; NULL: none */

@@ -228,7 +228,7 @@ START_TEST(as_many_states_as_were_asked_for)
         const bt_trajectory *t = bt_engine_problem(engine, "lower")->trajectory;
         const bt_step_phase *back = bt_engine_problem(engine, "upper")->step;
         const bt_unrolled *state = back->site.solves[0].state;
-        step = states < STEPS ? back->phase->entries[state->replay[0]].work : step;
+        step = states < STEPS ? back->phase->entries[state->replay[0]].program->work : step;
         int own = 0;
         for (int64_t i = 0; i < t->track_count; own += t->tracks[i++].own)
             ck_assert(!t->tracks[i].own || t->tracks[i].store->dims[0] == (states < STEPS ? states + 2 : STEPS));
