@@ -477,14 +477,16 @@ static void calls(const bt_kernel_impl *const *kernels)
 
 static int compare_all(int count, char **words)
 {
-    static const char *const isas[] = {"v4", "v3", "generic"};
+    static const char *const isas[] = {"amx", "v4b", "v4", "v3", "generic"};
+    enum { V4 = 2, LAST = 4 };
     const bt_kernel_impl *const *kernels_here = bt_backend_cpu()->kernels.list(); /* BETTY_ISA selects these, too */
     int first = 0;
-    while (first < 2 && bt_cpu_kernels(isas[first]) != kernels_here)
+    while (first < LAST && bt_cpu_kernels(isas[first]) != kernels_here)
         first++;
-    const char *wide = count > 3 ? words[2] : isas[first], *other = count > 3   ? words[3]
-                                                                    : first < 2 ? isas[first + 1]
-                                                                                : "";
+    first = first < V4 ? V4 : first; /* wider sets differ from v4 in 16-bit kernels only, and no call has 16 bits */
+    const char *wide = count > 3 ? words[2] : isas[first], *other = count > 3      ? words[3]
+                                                                    : first < LAST ? isas[first + 1]
+                                                                                   : "";
     const bt_kernel_impl *const *kernels = bt_cpu_kernels(wide);
     narrow = bt_cpu_kernels(other);
     seconds = count > 4 ? atof(words[4]) : 0.02;

@@ -109,7 +109,9 @@ START_TEST(left_to_narrower)
         ck_assert_str_eq(set_of_dot(isas[i], 8, 500, 1, true), "v3");
         ck_assert_str_eq(set_of_dot(isas[i], 24, 500, 1, true), "v3");
         ck_assert_str_eq(set_of_dot(isas[i], 20, 500, 1, true), isas[i]);
-        ck_assert_str_eq(set_of_dot(isas[i], 8, 500, 1, false), isas[i]);
+        ck_assert_str_eq(set_of_dot(isas[i], 8, 512, 1, false), "v3");
+        ck_assert_str_eq(set_of_dot(isas[i], 8, 513, 1, false), isas[i]);
+        ck_assert_str_eq(set_of_dot(isas[i], 100, 1, 100, false), "v3");
         ck_assert_str_eq(set_of_conv(isas[i], 64, 16), "generic");
         ck_assert_str_eq(set_of_conv(isas[i], 64, 8), "v3");
         ck_assert_str_eq(set_of_conv(isas[i], 64, 4), isas[i]);

@@ -63,11 +63,19 @@ static void end(void)
 static size_t fit(int seed, size_t budget, double *work)
 {
     begin(seed);
+    const double once = bt_phase_count(phase).all;
     EXPECT_OK(bt_phase_fit(phase, budget, true));
     const size_t arena = phase->arena;
     *work = 0;
-    for (int p = 0; p < PROGRAMS; p++)
+    double repeated = 0;
+    for (int p = 0; p < PROGRAMS; p++) {
         *work += phase->entries[p].program->extra;
+        repeated += phase->entries[p].runs * phase->entries[p].program->repeated;
+    }
+    const bt_phase_work counted = bt_phase_count(phase);
+    ck_assert_double_eq(counted.again, repeated);
+    ck_assert_double_eq_tol(counted.all, once + repeated, 1e-9 * once);
+    ck_assert(*work > 0 ? repeated > 0 : repeated == 0);
     end();
     return arena;
 }

@@ -2,6 +2,14 @@
  * gradient of grey or colour images. Vectors run along the channels of `from` instead, and are summed at the end.
  * Weights are [columns, taps, inner]. Included by conv_template.h. */
 
+/* Where there are registers enough, a vector that several products share is loaded once: compilers would load it for
+ * each of them. */
+#if BT_VECTOR == 64
+#define HOLD(vector) __asm__("" : "+v"(vector))
+#else
+#define HOLD(vector) (void)0
+#endif
+
 BT_INLINE void narrow_tile(int points, int columns, const bt_conv_panel *p, int64_t first, int64_t count)
 {
     FULL_V sum[12];
@@ -16,21 +24,35 @@ BT_INLINE void narrow_tile(int points, int columns, const bt_conv_panel *p, int6
     for (int64_t r = 0; r < p->runs; r++, w += p->step - p->run)
         for (int64_t k = 0; k < p->run; k += FULL, w += FULL, list += FULL) {
             int64_t at = *list;
+            FULL_V weight[4];
+            BT_UNROLL(4)
+            for (int c = 0; c < columns; c++) {
+                weight[c] = FULL_F(load)(w + c * p->packed);
+                HOLD(weight[c]);
+            }
             BT_UNROLL(8)
             for (int i = 0; i < points; i++) {
                 FULL_V value = FULL_F(load)(x[i] + at);
+                if (columns > 1)
+                    HOLD(value);
                 BT_UNROLL(4)
                 for (int c = 0; c < columns; c++)
-                    sum[i * columns + c] = FULL_F(fma)(value, FULL_F(load)(w + c * p->packed), sum[i * columns + c]);
+                    sum[i * columns + c] = FULL_F(fma)(value, weight[c], sum[i * columns + c]);
             }
         }
-    T sums[12] = {0};
+    T sums[12] = {0}, shift[4] = {0};
+    BT_UNROLL(4)
+    for (int c = 0; c < columns && bias; c++)
+        shift[c] = bias[c];
     BT_UNROLL(3)
     for (int i = 0; i < points * columns; i += 4)
         SUM4(sum[i], sum[i + 1], sum[i + 2], sum[i + 3], sums + i);
-    for (int i = 0; i < count; i++)
+    for (int i = 0; i < count; i++) {
+        T *to = (T *)p->to + p->at_to[first + i];
+        BT_UNROLL(4)
         for (int c = 0; c < columns; c++)
-            ((T *)p->to)[p->at_to[first + i] + c] = sums[i * columns + c] + (bias ? bias[c] : 0);
+            to[c] = sums[i * columns + c] + shift[c];
+    }
 }
 
 #define NARROW_TILE(columns, points)                                                                                   \

@@ -306,12 +306,10 @@ static double cost(const bt_conv_plan *p, int64_t tile, int64_t columns)
                 y = bt_conv_class(p, Y, &all[Y], n);
                 for (int64_t m = 0; m < all[X].count; m += x.count) {
                     x = bt_conv_class(p, X, &all[X], m);
-                    double points = (double)(p->images * y.count * x.count);
-                    double rows = (double)(y.taps * x.taps * p->inner), size = (double)tile;
-                    if (p->kind == BT_CONV_DW)
-                        sum += rows / size * (points * size + (large_result(p) ? 200 : 50));
-                    else
-                        sum += ((points + size - 1) / size) * (rows * size + 40);
+                    int64_t points = p->images * y.count * x.count, rows = y.taps * x.taps * p->inner;
+                    bool sums = p->kind == BT_CONV_DW;
+                    double fixed = !sums ? 40 : large_result(p) ? 200 : 50;
+                    sum += (double)points * (double)rows + (double)divide_up(sums ? rows : points, tile) * fixed;
                 }
             }
         }

@@ -7,9 +7,36 @@
 
 enum {
     COLUMNS = 2 * FULL,                /* of a panel: two vectors */
-    POINTS2 = BT_VECTOR == 64 ? 8 : 6, /* pixels of a tile of two vectors: each pixel's address has a register */
+    POINTS2 = BT_VECTOR == 64 ? 8 : 6, /* most pixels of a tile of two vectors: each pixel's address has a register */
     POINTS1 = 8                        /* of one vector */
 };
+
+/* How many of `left` pixels the next tile takes, so that all tiles are about as large. */
+BT_INLINE int64_t next_tile(int64_t left, int64_t most)
+{
+    int64_t tiles = (left + most - 1) / most;
+    return (left + tiles - 1) / tiles;
+}
+
+#if BT_VECTOR == 64
+#define EACH_TILE(tile) EACH_SMALL(tile) tile(7, 1) tile(8, 1) tile(7, 2) tile(8, 2)
+#define TILES(tile)                                                                                                    \
+    {                                                                                                                  \
+        {TILES_OF(tile, 1), tile##_1_7, tile##_1_8}, { TILES_OF(tile, 2), tile##_2_7, tile##_2_8 }                     \
+    }
+#else
+#define EACH_TILE(tile) EACH_SMALL(tile) tile(7, 1) tile(8, 1)
+#define TILES(tile)                                                                                                    \
+    {                                                                                                                  \
+        {TILES_OF(tile, 1), tile##_1_7, tile##_1_8}, { TILES_OF(tile, 2) }                                             \
+    }
+#endif
+#define EACH_SMALL(tile)                                                                                               \
+    tile(1, 1) tile(2, 1) tile(3, 1) tile(4, 1) tile(5, 1) tile(6, 1) tile(1, 2) tile(2, 2) tile(3, 2) tile(4, 2)      \
+        tile(5, 2) tile(6, 2)
+#define TILES_OF(tile, vectors)                                                                                        \
+    tile##_##vectors##_1, tile##_##vectors##_2, tile##_##vectors##_3, tile##_##vectors##_4, tile##_##vectors##_5,      \
+        tile##_##vectors##_6
 
 /* Before a tile of so many pixels. */
 BT_INLINE void fetch_ahead(bt_ahead *ahead, int64_t points)
@@ -127,7 +154,7 @@ static FULL_V load_some(const T *from, int64_t count)
     return FULL_F(load)(values);
 }
 
-/* Stores part of a tile: `count` pixels of `vectors` vectors. */
+/* Stores the first columns of a tile: `count` pixels of `vectors` vectors. */
 static __attribute__((noinline)) void store_edge(const bt_conv_panel *p, const T *sums, int vectors, int64_t first,
                                                  int64_t count)
 {
@@ -162,8 +189,8 @@ BT_INLINE void spill(int points, int vectors, FULL_V sum[POINTS1][2], T *sums)
     }
 }
 
-/* `points` pixels times `vectors` vectors; `count` of the pixels are stored. */
-BT_INLINE void point_tile(int points, int vectors, const bt_conv_panel *p, int64_t first, int64_t count)
+/* `points` pixels times `vectors` vectors. */
+BT_INLINE void point_tile(int points, int vectors, const bt_conv_panel *p, int64_t first)
 {
     FULL_V sum[POINTS1][2], start[2] = {{0}, {0}};
     const T *x[POINTS1], *w = p->weights, *bias = p->bias;
@@ -173,7 +200,7 @@ BT_INLINE void point_tile(int points, int vectors, const bt_conv_panel *p, int64
         start[v] = load_some(bias + v * FULL, p->columns - v * FULL);
     BT_UNROLL(8)
     for (int i = 0; i < points; i++) {
-        x[i] = (const T *)p->from + p->at_from[first + (i < count ? i : count - 1)];
+        x[i] = (const T *)p->from + p->at_from[first + i];
         sum[i][0] = start[0];
         sum[i][1] = start[1];
     }
@@ -187,7 +214,7 @@ BT_INLINE void point_tile(int points, int vectors, const bt_conv_panel *p, int64
         if (list < end)
             TILE_STEP(*list++);
     }
-    if (count == points && p->columns == vectors * FULL) {
+    if (p->columns == vectors * FULL) {
         BT_UNROLL(8)
         for (int i = 0; i < points; i++) {
             T *to = (T *)p->to + p->at_to[first + i];
@@ -199,36 +226,31 @@ BT_INLINE void point_tile(int points, int vectors, const bt_conv_panel *p, int64
     }
     T sums[POINTS1 * 2 * FULL];
     spill(points, vectors, sum, sums);
-    store_edge(p, sums, vectors, first, count);
+    store_edge(p, sums, vectors, first, points);
 }
 
-static __attribute__((noinline)) void two_vectors(const bt_conv_panel *p, int64_t first, int64_t count)
-{
-    point_tile(POINTS2, 2, p, first, count);
-}
-
-static __attribute__((noinline)) void one_vector(const bt_conv_panel *p, int64_t first, int64_t count)
-{
-    point_tile(POINTS1, 1, p, first, count);
-}
+/* A tile of each size, of one and of two vectors. */
+#define POINT_TILE(points, vectors)                                                                                    \
+    static __attribute__((noinline)) void point_tile_##vectors##_##points(const bt_conv_panel *p, int64_t first)       \
+    {                                                                                                                  \
+        point_tile(points, vectors, p, first);                                                                         \
+    }
+EACH_TILE(POINT_TILE)
 
 static void run_panel(const bt_conv_panel *p)
 {
-    bool narrow = p->columns <= FULL;
-    int64_t step = narrow ? POINTS1 : POINTS2;
-    for (int64_t i = 0; i < p->points; i += step) {
-        int64_t count = p->points - i < step ? p->points - i : step;
+    static void (*const tiles[][POINTS1])(const bt_conv_panel *p, int64_t first) = TILES(point_tile);
+    int vectors = p->columns <= FULL ? 1 : 2;
+    for (int64_t i = 0, count; i < p->points; i += count) {
+        count = next_tile(p->points - i, vectors == 1 ? POINTS1 : POINTS2);
         fetch_ahead(p->ahead, count);
-        if (narrow)
-            one_vector(p, i, count);
-        else
-            two_vectors(p, i, count);
+        tiles[vectors - 1][count - 1](p, i);
     }
 }
 
 /* ---- conv_dw ---- */
 
-/* Adds part of a tile: `count` rows. */
+/* Adds the first columns of a tile: `count` rows of `vectors` vectors. */
 static __attribute__((noinline)) void add_edge(const bt_conv_sum *s, const T *sums, int vectors, int64_t row,
                                                int64_t count)
 {
@@ -239,21 +261,21 @@ static __attribute__((noinline)) void add_edge(const bt_conv_sum *s, const T *su
     }
 }
 
-/* `points` rows, of `vectors` vectors, from `row` on; `count` of them are added to the result. */
-BT_INLINE void sum_tile(int points, int vectors, const bt_conv_sum *s, int64_t row, int64_t count)
+/* `points` rows, of `vectors` vectors, from `row` on. */
+BT_INLINE void sum_tile(int points, int vectors, const bt_conv_sum *s, int64_t row)
 {
     FULL_V sum[POINTS1][2];
     const T *x[POINTS1];
     BT_UNROLL(8)
     for (int i = 0; i < points; i++) {
-        x[i] = (const T *)s->from + s->list[row + (i < count ? i : count - 1)];
+        x[i] = (const T *)s->from + s->list[row + i];
         sum[i][0] = sum[i][1] = (FULL_V){0};
     }
     for (int64_t q = 0; q < s->points; q++) {
         const T *w = (const T *)s->g + s->at_g[q];
         TILE_STEP(s->at_from[q]);
     }
-    if (count == points && s->columns == vectors * FULL) {
+    if (s->columns == vectors * FULL) {
         BT_UNROLL(8)
         for (int i = 0; i < points; i++) {
             T *to = (T *)s->to + s->rows[row + i] * s->pitch;
@@ -265,28 +287,24 @@ BT_INLINE void sum_tile(int points, int vectors, const bt_conv_sum *s, int64_t r
     }
     T sums[POINTS1 * 2 * FULL];
     spill(points, vectors, sum, sums);
-    add_edge(s, sums, vectors, row, count);
+    add_edge(s, sums, vectors, row, points);
 }
 
-static __attribute__((noinline)) void two_sums(const bt_conv_sum *s, int64_t row, int64_t count)
-{
-    sum_tile(POINTS2, 2, s, row, count);
-}
-
-static __attribute__((noinline)) void one_sum(const bt_conv_sum *s, int64_t row, int64_t count)
-{
-    sum_tile(POINTS2, 1, s, row, count);
-}
+#define SUM_TILE(points, vectors)                                                                                      \
+    static __attribute__((noinline)) void sum_tile_##vectors##_##points(const bt_conv_sum *s, int64_t row)             \
+    {                                                                                                                  \
+        sum_tile(points, vectors, s, row);                                                                             \
+    }
+EACH_TILE(SUM_TILE)
 
 static void run_sum(const bt_conv_sum *s)
 {
-    for (int64_t row = 0; row < s->count; row += POINTS2) {
-        int64_t count = s->count - row < POINTS2 ? s->count - row : POINTS2;
+    static void (*const tiles[][POINTS1])(const bt_conv_sum *s, int64_t row) = TILES(sum_tile);
+    int vectors = s->columns <= FULL ? 1 : 2;
+    for (int64_t row = 0, count; row < s->count; row += count) {
+        count = next_tile(s->count - row, POINTS2);
         fetch_ahead(s->ahead, s->points);
-        if (s->columns <= FULL)
-            one_sum(s, row, count);
-        else
-            two_sums(s, row, count);
+        tiles[vectors - 1][count - 1](s, row);
     }
 }
 

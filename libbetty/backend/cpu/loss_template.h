@@ -134,15 +134,6 @@ static void R(cross_entropy_grad_short)(const rows *r, int64_t begin, int64_t en
 
 /* ---- rows of any length ---- */
 
-/* y = x - max(x) */
-static void R(lower)(T *y, const T *x, int64_t n)
-{
-    T most = (T)R(max_row)(x, n, 1);
-    BT_SIMD
-    for (int64_t i = 0; i < n; i++)
-        y[i] = x[i] - most;
-}
-
 /* The sum of exp(x) of a long row. */
 static double R(exp_sum)(const T *x, int64_t n)
 {
@@ -156,13 +147,6 @@ static double R(exp_sum)(const T *x, int64_t n)
     return sum;
 }
 
-static void R(scale)(T *y, int64_t n, T factor)
-{
-    BT_SIMD
-    for (int64_t i = 0; i < n; i++)
-        y[i] *= factor;
-}
-
 static void R(softmax_rows)(const rows *r, int64_t begin, int64_t end)
 {
     if (R(are_short)(r)) {
@@ -174,10 +158,10 @@ static void R(softmax_rows)(const rows *r, int64_t begin, int64_t end)
         int64_t count = end - row < at_once ? end - row : at_once;
         T *y = (T *)r->out + row * n;
         for (int64_t i = 0; i < count; i++)
-            R(lower)(y + i * n, row_of(r, row + i), n);
+            R(lower_row)(y + i * n, row_of(r, row + i), n);
         R(exp_all)(y, y, count * n);
         for (int64_t i = 0; i < count; i++)
-            R(scale)(y + i * n, n, (T)(1 / R(sum_row)(y + i * n, n, 1)));
+            R(scale_row)(y + i * n, n, (T)(1 / R(sum_row)(y + i * n, n, 1)));
     }
 }
 
@@ -193,7 +177,7 @@ static void R(log_softmax_rows)(const rows *r, int64_t begin, int64_t end)
         int64_t count = end - row < at_once ? end - row : at_once;
         T *y = (T *)r->out + row * n;
         for (int64_t i = 0; i < count; i++)
-            R(lower)(y + i * n, row_of(r, row + i), n);
+            R(lower_row)(y + i * n, row_of(r, row + i), n);
         if (n <= R(BLOCK))
             R(exp_all)(power, y, count * n);
         for (int64_t i = 0; i < count; i++) {
@@ -256,7 +240,7 @@ static void R(cross_entropy_rows)(const rows *r, int64_t begin, int64_t end)
             continue;
         }
         for (int64_t i = 0; i < count; i++)
-            R(lower)(lowered + i * n, row_of(r, row + i), n);
+            R(lower_row)(lowered + i * n, row_of(r, row + i), n);
         R(exp_all)(power, lowered, count * n);
         for (int64_t i = 0; i < count; i++)
             sums[i] = (T)R(sum_row)(power + i * n, n, 1);
@@ -277,7 +261,7 @@ static void R(cross_entropy_grad_rows)(const rows *r, int64_t begin, int64_t end
     for (int64_t row = begin; row < end; row++) {
         T *y = (T *)r->out + row * n, g = *(const T *)second_of(r, row);
         y[label_of(r, row)] -= 1;
-        R(scale)(y, n, g);
+        R(scale_row)(y, n, g);
     }
 }
 

@@ -50,19 +50,22 @@ static bt_gemm gemm_of(const bt_call *call)
     return gemm;
 }
 
-enum { TINY = 4 * 4 * 4 };
+enum { TINY = 4 * 4 * 4, SHORT = 512 };
 
-/* Shapes that leave these vectors mostly empty: tiny products, and a vector times columns that fill half a vector or
- * one and a half. These read two cache lines each; the half vectors of the next set read one. */
+/* Shapes for which wider vectors take more time: tiny products; a column times a row, which only stores; a vector times
+ * columns that fill half a vector or one and a half; and a vector times rows, unless they are so long that the sums
+ * across vectors do not matter. */
 static bool left_to_narrower(const bt_call *call)
 {
     enum { HALF_BYTES = BT_VECTOR / 2 };
     bt_gemm g = shape_of(call);
     if (BT_VECTOR > 16 && g.m * g.n * g.k <= TINY)
         return true;
-    int64_t bytes = (g.n == 1 ? g.m : g.n) * (int64_t)bt_dtype_size(call->out[0].dtype);
-    bool columns = g.n == 1 ? g.a_row == 1 && g.a_column != 1 : g.m == 1 && g.b_column == 1 && g.b_row != 1;
-    return BT_VECTOR == 64 && columns && (bytes <= HALF_BYTES || bytes == 3 * HALF_BYTES);
+    int64_t lanes = g.n == 1 ? g.m : g.n, bytes = lanes * (int64_t)bt_dtype_size(call->out[0].dtype);
+    if (BT_VECTOR < 64 || (g.m > 1 && g.n > 1))
+        return BT_VECTOR == 64 && g.k == 1;
+    bool rows = g.n == 1 ? g.a_column == 1 : g.b_row == 1, columns = g.n == 1 ? g.a_row == 1 : g.b_column == 1;
+    return rows ? g.k <= SHORT : columns && (bytes <= HALF_BYTES || bytes == 3 * HALF_BYTES);
 }
 
 static bool floats(const bt_call *call)

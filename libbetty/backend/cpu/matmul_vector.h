@@ -45,40 +45,6 @@ BT_INLINE void along_rows(int rows, const vector_args *v, int64_t row)
         v->y[row + i] = all[i];
 }
 
-#if BT_VECTOR == 64
-enum { SHORT = 4 * FULL }; /* in rows this short, summing a vector would cost more than the products */
-
-/* FULL short contiguous rows of m, or the last few: all their sums make one vector. */
-BT_INLINE void short_rows(const vector_args *v, int64_t row, int64_t count)
-{
-    FULL_V sum[FULL];
-    const T *m = v->m + row * v->m_row;
-    int64_t m_row = v->m_row;
-    BT_UNROLL(16)
-    for (int i = 0; i < FULL; i++)
-        sum[i] = (FULL_V){0};
-    for (int64_t p = 0; p < v->k; p += FULL) {
-        int64_t some = v->k - p < FULL ? v->k - p : FULL;
-        FULL_V x = FULL_F(part)(v->x + p, some);
-        BT_UNROLL(16)
-        for (int i = 0; i < FULL; i++)
-            sum[i] = FULL_F(fma)(FULL_F(part)(m + (i < count ? i : 0) * m_row + p, some), x, sum[i]);
-    }
-    T y[FULL];
-    FULL_F(store)(count == FULL ? v->y + row : y, FULL_F(sums)(sum));
-    if (count < FULL)
-        memcpy(v->y + row, y, (size_t)count * sizeof(T));
-}
-
-static void all_short(const vector_args *v, int64_t row, int64_t end)
-{
-    for (; row + FULL <= end; row += FULL)
-        short_rows(v, row, FULL);
-    if (row < end)
-        short_rows(v, row, end - row);
-}
-#endif
-
 enum { CHAIN = 64 }; /* products that are summed before their sum is added to the total */
 
 enum { MANY = 8 }; /* vectors of columns, each with its own chain */
@@ -104,25 +70,25 @@ static void along_columns(const vector_args *v, int64_t row, int64_t from, int64
 }
 
 /* Adds the products of `vectors` vectors of columns, the last one partial, with x[0], ..., x[chains - 1], each to its
- * own sum. */
-BT_INLINE void add_products(int vectors, int chains, FULL_V sum[4][4], const T *m, int64_t step, const T *x,
+ * own sum. half: the last one has no more than half its columns. */
+BT_INLINE void add_products(int vectors, bool half, int chains, FULL_V sum[4][4], const T *m, int64_t step, const T *x,
                             int64_t last)
 {
     BT_UNROLL(4)
-    for (int i = 0; i < chains; i++) {
+    for (int i = 0; i < chains; i++, m += step) {
         FULL_V value = FULL_F(fill)(x[i]);
         BT_UNROLL(4)
-        for (int j = 0; j < vectors; j++) {
-            const T *from = m + i * step + j * FULL;
-            FULL_V part = j + 1 < vectors ? FULL_F(load)(from) : FULL_F(part)(from, last);
-            sum[i][j] = FULL_F(fma)(value, part, sum[i][j]);
-        }
+        for (int j = 0; j + 1 < vectors; j++)
+            sum[i][j] = FULL_F(fma)(value, FULL_F(load)(m + j * FULL), sum[i][j]);
+        const T *rest = m + (vectors - 1) * FULL;
+        FULL_V part = half ? FULL_F(half)(rest, last) : FULL_F(part)(rest, last);
+        sum[i][vectors - 1] = FULL_F(fma)(value, part, sum[i][vectors - 1]);
     }
 }
 
 /* Few contiguous columns of m, all in registers. Each has `chains` sums that take turns, so that none stalls on itself.
  * They are combined after 4 CHAIN products, because sums of sums keep more digits. */
-BT_INLINE void few_columns(int vectors, int chains, const vector_args *v, int64_t row, int64_t count)
+BT_INLINE void few_columns(int vectors, bool half, int chains, const vector_args *v, int64_t row, int64_t count)
 {
     int64_t last = count - (vectors - 1) * FULL, step = v->m_column, p = 0;
     FULL_V all[4], sum[4][4];
@@ -138,30 +104,41 @@ BT_INLINE void few_columns(int vectors, int chains, const vector_args *v, int64_
                 sum[i][j] = (FULL_V){0};
         }
         for (; p + chains <= end; p += chains)
-            add_products(vectors, chains, sum, v->m + row + p * step, step, v->x + p, last);
+            add_products(vectors, half, chains, sum, v->m + row + p * step, step, v->x + p, last);
         for (; p < end; p++)
-            add_products(vectors, 1, sum, v->m + row + p * step, step, v->x + p, last);
+            add_products(vectors, half, 1, sum, v->m + row + p * step, step, v->x + p, last);
         BT_UNROLL(4)
         for (int j = 0; j < vectors; j++)
             all[j] += chains == 4 ? (sum[0][j] + sum[1][j]) + (sum[2][j] + sum[3][j]) : sum[0][j] + sum[1][j];
     }
-    T y[4 * FULL];
+    T *y = v->y + row;
     BT_UNROLL(4)
-    for (int j = 0; j < vectors; j++)
-        FULL_F(store)(y + j * FULL, all[j]);
-    memcpy(v->y + row, y, (size_t)count * sizeof(T));
+    for (int j = 0; j + 1 < vectors; j++, y += FULL)
+        FULL_F(store)(y, all[j]);
+    FULL_F(store_part)(y, all[vectors - 1], last);
 }
+
+BT_INLINE void few_of(bool half, const vector_args *v, int64_t row, int64_t count)
+{
+    if (count > 3 * FULL)
+        few_columns(4, half, 2, v, row, count);
+    else if (count > 2 * FULL)
+        few_columns(3, half, 2, v, row, count);
+    else if (count > FULL)
+        few_columns(2, half, 4, v, row, count);
+    else
+        few_columns(1, half, 4, v, row, count);
+}
+
+/* Whether the last of `count` numbers fill no more than half a vector, which is read faster than a whole one. */
+static bool few_left(int64_t count) { return BT_VECTOR == 64 && count % FULL && count % FULL <= FULL / 2; }
 
 static void all_few(const vector_args *v, int64_t row, int64_t count)
 {
-    if (count > 3 * FULL)
-        few_columns(4, 2, v, row, count);
-    else if (count > 2 * FULL)
-        few_columns(3, 2, v, row, count);
-    else if (count > FULL)
-        few_columns(2, 4, v, row, count);
+    if (few_left(count))
+        few_of(true, v, row, count);
     else
-        few_columns(1, 4, v, row, count);
+        few_of(false, v, row, count);
 }
 
 /* Takes CHAIN products at a time, so that the rows of m stay in the L1 cache while the pieces of y pass by. The rest of
@@ -198,12 +175,6 @@ static void scattered_row(const vector_args *v, int64_t row)
 static void times_vector(const vector_args *v, int64_t begin, int64_t end)
 {
     int64_t row = begin;
-#if BT_VECTOR == 64
-    if (v->m_column == 1 && v->k <= SHORT) {
-        all_short(v, begin, end);
-        return;
-    }
-#endif
     if (v->m_column == 1) {
         for (; row + 4 <= end; row += 4)
             along_rows(4, v, row);

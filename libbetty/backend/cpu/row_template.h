@@ -1,6 +1,6 @@
-/* backend/cpu/row_template.h: sums and maxima of rows for one element type T. V: its vector of LANES elements; VF(f):
- * the vector function f; VI: its comparison mask; R(x): the name x with the type in it. Sums of f32 are in f32 within
- * short pieces, and in f64 across them. */
+/* backend/cpu/row_template.h: sums and maxima of rows of one element type T, and rows minus or times a number. V: its
+ * vector of LANES elements; VF(f): the vector function f; WIDE(x): a vector in f64 with the same sum as x; R(x): the
+ * name x with the type in it. Sums of f32 are in f32 within whole runs of four vectors, and in f64 across them. */
 
 enum {
     R(PIECE) = 1024 * (int)sizeof(double) / (int)sizeof(T)
@@ -16,16 +16,12 @@ static inline double R(sum_piece)(const T *x, int64_t n)
         s2 += VF(load)(x + i + 2 * LANES);
         s3 += VF(load)(x + i + 3 * LANES);
     }
-    T part[LANES];
-    double sum = 0;
-    if (i) {
-        VF(store)(part, (s0 + s1) + (s2 + s3));
-        for (int j = 0; j < LANES; j++)
-            sum += part[j];
-    }
-    for (; i < n; i++)
-        sum += x[i];
-    return sum;
+    bt_f64w sum = WIDE((s0 + s1) + (s2 + s3));
+    for (; i + LANES <= n; i += LANES)
+        sum += WIDE(VF(load)(x + i));
+    if (i < n)
+        sum += WIDE(VF(part)(x + i, n - i));
+    return BT_F64W(sum)(sum);
 }
 
 static inline double R(sum_row)(const void *row, int64_t n, int64_t stride)
@@ -68,22 +64,43 @@ BT_INLINE T R(larger)(T a, T b) { return b > a || b != b ? b : a; }
 static inline double R(max_row)(const void *row, int64_t n, int64_t stride)
 {
     const T *x = row;
-    T most = -(T)__builtin_inf(), lane[LANES];
-    int64_t i = 0;
-    if (stride == 1 && n >= LANES) {
-        V m = VF(load)(x);
-        for (i = LANES; i + LANES <= n; i += LANES) {
-            V v = VF(load)(x + i);
-            VI take = (VI)(v > m) | (VI)(v != v);
-            m = (V)(((VI)v & take) | ((VI)m & ~take));
-        }
-        VF(store)(lane, m);
-        for (int j = 0; j < LANES; j++)
-            most = R(larger)(most, lane[j]);
+    T most = -(T)__builtin_inf();
+    if (stride != 1 || n < LANES) {
+        for (int64_t i = 0; i < n; i++)
+            most = R(larger)(most, x[i * stride]);
+        return most;
     }
-    for (; i < n; i++)
-        most = R(larger)(most, x[i * stride]);
-    return most != most ? most : (double)most;
+    V all = VF(load)(x);
+    for (int64_t i = LANES; i < n; i += LANES) /* the last vector has elements of the one before it, too */
+        all = VF(larger)(all, VF(load)(x + (i + LANES <= n ? i : n - LANES)));
+    return VF(most)(all);
+}
+
+/* y = x - max(x); y may be x. The last vector has elements of the one before it, too, and is read before that is
+ * written. */
+static inline void R(lower_row)(T *y, const T *x, int64_t n)
+{
+    T most = (T)R(max_row)(x, n, 1);
+    for (int64_t i = 0; n < LANES && i < n; i++)
+        y[i] = x[i] - most;
+    if (n < LANES)
+        return;
+    V shift = VF(fill)(most), last = VF(load)(x + n - LANES) - shift;
+    for (int64_t i = 0; i + LANES < n; i += LANES)
+        VF(store)(y + i, VF(load)(x + i) - shift);
+    VF(store)(y + n - LANES, last);
+}
+
+static inline void R(scale_row)(T *y, int64_t n, T factor)
+{
+    for (int64_t i = 0; n < LANES && i < n; i++)
+        y[i] *= factor;
+    if (n < LANES)
+        return;
+    V last = VF(load)(y + n - LANES) * factor;
+    for (int64_t i = 0; i + LANES < n; i += LANES)
+        VF(store)(y + i, VF(load)(y + i) * factor);
+    VF(store)(y + n - LANES, last);
 }
 
 /* The index of the first maximum. */

@@ -66,7 +66,8 @@ BT_INLINE bt_f32x4 bt_f32x4_fma(bt_f32x4 a, bt_f32x4 b, bt_f32x4 c) { return a *
 BT_INLINE bt_f64x2 bt_f64x2_fma(bt_f64x2 a, bt_f64x2 b, bt_f64x2 c) { return a * b + c; }
 #endif
 
-/* The first `count` elements, the others 0; no other element is read. For the widest vectors. */
+/* part: the first `count` elements, the others 0; no other element is read. half: the same, if they are no more than
+ * half. store_part: stores the first `count` elements and writes no other. For the widest vectors. */
 #if BT_VECTOR == 64
 BT_INLINE bt_f32x16 bt_f32x16_part(const float *from, int64_t count)
 {
@@ -86,6 +87,23 @@ BT_LANES(bt_f32x16, float, __mmask16, _mm512_maskz_loadu_ps, _mm512_mask_storeu_
 BT_LANES(bt_f64x4, double, __mmask8, _mm256_maskz_loadu_pd, _mm256_mask_storeu_pd)
 BT_LANES(bt_f64x8, double, __mmask8, _mm512_maskz_loadu_pd, _mm512_mask_storeu_pd)
 #undef BT_LANES
+/* Loads that cross a cache line are slow, and shorter ones cross it less often. */
+BT_INLINE bt_f32x16 bt_f32x16_half(const float *from, int64_t count)
+{
+    return _mm512_zextps256_ps512(bt_f32x8_lanes(from, (1U << count) - 1));
+}
+BT_INLINE bt_f64x8 bt_f64x8_half(const double *from, int64_t count)
+{
+    return _mm512_zextpd256_pd512(bt_f64x4_lanes(from, (1U << count) - 1));
+}
+BT_INLINE void bt_f32x16_store_part(float *to, bt_f32x16 value, int64_t count)
+{
+    bt_f32x16_store_lanes(to, value, (1U << count) - 1);
+}
+BT_INLINE void bt_f64x8_store_part(double *to, bt_f64x8 value, int64_t count)
+{
+    bt_f64x8_store_lanes(to, value, (1U << count) - 1);
+}
 #elif BT_VECTOR == 32
 static const int32_t bt_ones[16] = {-1, -1, -1, -1, -1, -1, -1, -1};
 BT_INLINE __m256i bt_first(int64_t count) /* of eight 32-bit elements */
@@ -97,6 +115,16 @@ BT_INLINE bt_f64x4 bt_f64x4_part(const double *from, int64_t count)
 {
     return _mm256_maskload_pd(from, bt_first(2 * count));
 }
+BT_INLINE void bt_f32x8_store_part(float *to, bt_f32x8 value, int64_t count)
+{
+    _mm256_maskstore_ps(to, bt_first(count), value);
+}
+BT_INLINE void bt_f64x4_store_part(double *to, bt_f64x4 value, int64_t count)
+{
+    _mm256_maskstore_pd(to, bt_first(2 * count), value);
+}
+#define bt_f32x8_half bt_f32x8_part
+#define bt_f64x4_half bt_f64x4_part
 #else
 BT_INLINE bt_f32x4 bt_f32x4_part(const float *from, int64_t count)
 {
@@ -112,6 +140,16 @@ BT_INLINE bt_f64x2 bt_f64x2_part(const double *from, int64_t count)
         part[i] = from[i];
     return bt_f64x2_load(part);
 }
+BT_INLINE void bt_f32x4_store_part(float *to, bt_f32x4 value, int64_t count)
+{
+    memcpy(to, &value, (size_t)count * sizeof *to);
+}
+BT_INLINE void bt_f64x2_store_part(double *to, bt_f64x2 value, int64_t count)
+{
+    memcpy(to, &value, (size_t)count * sizeof *to);
+}
+#define bt_f32x4_half bt_f32x4_part
+#define bt_f64x2_half bt_f64x2_part
 #endif
 
 /* The widest: bt_f32w and BT_F32W(load), BT_F32W(store), ...; masks of comparisons are bt_i32w and bt_i64w. */
@@ -131,28 +169,27 @@ typedef bt_f64x2 bt_f64w;
 #define BT_F32W(f) bt_f32x4_##f
 #define BT_F64W(f) bt_f64x2_##f
 #endif
-/* The sums of four vectors. */
+/* The sums of four vectors. Halves are added to halves, in the same order for all widths from 16 numbers down. */
 BT_INLINE bt_f32x4 bt_f32_sums(bt_f32w a, bt_f32w b, bt_f32w c, bt_f32w d)
 {
 #if BT_VECTOR == 64
-#define BT_HALVES(x)                                                                                                   \
-    (__builtin_shufflevector(x, x, 0, 1, 2, 3, 4, 5, 6, 7) +                                                           \
-     __builtin_shufflevector(x, x, 8, 9, 10, 11, 12, 13, 14, 15))
-    bt_f32x8 a8 = BT_HALVES(a), b8 = BT_HALVES(b), c8 = BT_HALVES(c), d8 = BT_HALVES(d);
-#undef BT_HALVES
+    bt_f32x16 ab = (bt_f32x16)_mm512_shuffle_f32x4(a, b, 0x44) + (bt_f32x16)_mm512_shuffle_f32x4(a, b, 0xee);
+    bt_f32x16 cd = (bt_f32x16)_mm512_shuffle_f32x4(c, d, 0x44) + (bt_f32x16)_mm512_shuffle_f32x4(c, d, 0xee);
+    bt_f32x16 all = (bt_f32x16)_mm512_shuffle_f32x4(ab, cd, 0x88) + (bt_f32x16)_mm512_shuffle_f32x4(ab, cd, 0xdd);
+    all += (bt_f32x16)_mm512_permute_ps(all, 0x4e);
+    all += (bt_f32x16)_mm512_permute_ps(all, 0xb1);
+    return __builtin_shufflevector(all, all, 0, 4, 8, 12);
 #elif BT_VECTOR == 32
-    bt_f32x8 a8 = a, b8 = b, c8 = c, d8 = d;
-#endif
-#if BT_VECTOR >= 32
-#define BT_HALVES(x) (__builtin_shufflevector(x, x, 0, 1, 2, 3) + __builtin_shufflevector(x, x, 4, 5, 6, 7))
-    bt_f32x4 a4 = BT_HALVES(a8), b4 = BT_HALVES(b8), c4 = BT_HALVES(c8), d4 = BT_HALVES(d8);
-#undef BT_HALVES
+    bt_f32x8 ab = (bt_f32x8)_mm256_permute2f128_ps(a, b, 0x20) + (bt_f32x8)_mm256_permute2f128_ps(a, b, 0x31);
+    bt_f32x8 cd = (bt_f32x8)_mm256_permute2f128_ps(c, d, 0x20) + (bt_f32x8)_mm256_permute2f128_ps(c, d, 0x31);
+    bt_f32x8 acbd = (bt_f32x8)_mm256_unpacklo_ps(ab, cd) + (bt_f32x8)_mm256_unpackhi_ps(ab, cd);
+    acbd += (bt_f32x8)_mm256_permute_ps(acbd, 0x4e);
+    return __builtin_shufflevector(acbd, acbd, 0, 4, 1, 5);
 #else
-    bt_f32x4 a4 = a, b4 = b, c4 = c, d4 = d;
-#endif
-    bt_f32x4 ab = __builtin_shufflevector(a4, b4, 0, 4, 1, 5) + __builtin_shufflevector(a4, b4, 2, 6, 3, 7);
-    bt_f32x4 cd = __builtin_shufflevector(c4, d4, 0, 4, 1, 5) + __builtin_shufflevector(c4, d4, 2, 6, 3, 7);
+    bt_f32x4 ab = __builtin_shufflevector(a, b, 0, 4, 1, 5) + __builtin_shufflevector(a, b, 2, 6, 3, 7);
+    bt_f32x4 cd = __builtin_shufflevector(c, d, 0, 4, 1, 5) + __builtin_shufflevector(c, d, 2, 6, 3, 7);
     return __builtin_shufflevector(ab, cd, 0, 1, 4, 5) + __builtin_shufflevector(ab, cd, 2, 3, 6, 7);
+#endif
 }
 BT_INLINE void bt_f32_sum4(bt_f32w a, bt_f32w b, bt_f32w c, bt_f32w d, float *sums)
 {
@@ -163,18 +200,17 @@ BT_INLINE void bt_f32_sum4(bt_f32w a, bt_f32w b, bt_f32w c, bt_f32w d, float *su
 BT_INLINE bt_f64x4 bt_f64_sums(bt_f64w a, bt_f64w b, bt_f64w c, bt_f64w d)
 {
 #if BT_VECTOR == 64
-#define BT_HALVES(x) (__builtin_shufflevector(x, x, 0, 1, 2, 3) + __builtin_shufflevector(x, x, 4, 5, 6, 7))
-    bt_f64x4 a4 = BT_HALVES(a), b4 = BT_HALVES(b), c4 = BT_HALVES(c), d4 = BT_HALVES(d);
-#undef BT_HALVES
+    bt_f64x8 ab = (bt_f64x8)_mm512_shuffle_f64x2(a, b, 0x44) + (bt_f64x8)_mm512_shuffle_f64x2(a, b, 0xee);
+    bt_f64x8 cd = (bt_f64x8)_mm512_shuffle_f64x2(c, d, 0x44) + (bt_f64x8)_mm512_shuffle_f64x2(c, d, 0xee);
+    bt_f64x8 all = (bt_f64x8)_mm512_shuffle_f64x2(ab, cd, 0x88) + (bt_f64x8)_mm512_shuffle_f64x2(ab, cd, 0xdd);
+    all += (bt_f64x8)_mm512_permute_pd(all, 0x55);
+    return __builtin_shufflevector(all, all, 0, 2, 4, 6);
 #else
-    bt_f64x4 a4 = a, b4 = b, c4 = c, d4 = d;
+    bt_f64x4 ab = (bt_f64x4)_mm256_permute2f128_pd(a, b, 0x20) + (bt_f64x4)_mm256_permute2f128_pd(a, b, 0x31);
+    bt_f64x4 cd = (bt_f64x4)_mm256_permute2f128_pd(c, d, 0x20) + (bt_f64x4)_mm256_permute2f128_pd(c, d, 0x31);
+    bt_f64x4 acbd = (bt_f64x4)_mm256_unpacklo_pd(ab, cd) + (bt_f64x4)_mm256_unpackhi_pd(ab, cd);
+    return __builtin_shufflevector(acbd, acbd, 0, 2, 1, 3);
 #endif
-#define BT_HALVES(x) (__builtin_shufflevector(x, x, 0, 1) + __builtin_shufflevector(x, x, 2, 3))
-    bt_f64x2 a2 = BT_HALVES(a4), b2 = BT_HALVES(b4), c2 = BT_HALVES(c4), d2 = BT_HALVES(d4);
-#undef BT_HALVES
-    bt_f64x2 ab = __builtin_shufflevector(a2, b2, 0, 2) + __builtin_shufflevector(a2, b2, 1, 3);
-    bt_f64x2 cd = __builtin_shufflevector(c2, d2, 0, 2) + __builtin_shufflevector(c2, d2, 1, 3);
-    return __builtin_shufflevector(ab, cd, 0, 1, 2, 3);
 }
 BT_INLINE void bt_f64_sum4(bt_f64w a, bt_f64w b, bt_f64w c, bt_f64w d, double *sums)
 {
@@ -186,42 +222,6 @@ BT_INLINE void bt_f64_sum4(bt_f64w a, bt_f64w b, bt_f64w c, bt_f64w d, double *s
     bt_f64x2_store(sums, __builtin_shufflevector(a, b, 0, 2) + __builtin_shufflevector(a, b, 1, 3));
     bt_f64x2_store(sums + 2, __builtin_shufflevector(c, d, 0, 2) + __builtin_shufflevector(c, d, 1, 3));
 }
-#endif
-
-#if BT_VECTOR == 64
-/* The sums of as many vectors as a vector has elements, as one vector. */
-#define BT_PAIRS(to, from, count, low, high)                                                                           \
-    BT_UNROLL(8)                                                                                                       \
-    for (int i = 0; i < (count); i++)                                                                                  \
-    (to)[i] = low((from)[2 * i], (from)[2 * i + 1]) + high((from)[2 * i], (from)[2 * i + 1])
-#define BT_EVEN_F32(a, b) _mm512_shuffle_f32x4(a, b, 0x88)
-#define BT_ODD_F32(a, b)  _mm512_shuffle_f32x4(a, b, 0xdd)
-#define BT_LOW_PD(a, b)   (bt_f32x16) _mm512_unpacklo_pd((__m512d)(a), (__m512d)(b))
-#define BT_HIGH_PD(a, b)  (bt_f32x16) _mm512_unpackhi_pd((__m512d)(a), (__m512d)(b))
-BT_INLINE bt_f32x16 bt_f32x16_sums(const bt_f32x16 *a)
-{
-    bt_f32x16 b[8], c[4], d[2];
-    BT_PAIRS(b, a, 8, _mm512_unpacklo_ps, _mm512_unpackhi_ps);
-    BT_PAIRS(c, b, 4, BT_LOW_PD, BT_HIGH_PD);
-    BT_PAIRS(d, c, 2, BT_EVEN_F32, BT_ODD_F32);
-    return BT_EVEN_F32(d[0], d[1]) + BT_ODD_F32(d[0], d[1]);
-}
-#define BT_EVEN_F64(a, b) _mm512_shuffle_f64x2(a, b, 0x88)
-#define BT_ODD_F64(a, b)  _mm512_shuffle_f64x2(a, b, 0xdd)
-BT_INLINE bt_f64x8 bt_f64x8_sums(const bt_f64x8 *a)
-{
-    bt_f64x8 b[4], c[2];
-    BT_PAIRS(b, a, 4, _mm512_unpacklo_pd, _mm512_unpackhi_pd);
-    BT_PAIRS(c, b, 2, BT_EVEN_F64, BT_ODD_F64);
-    return BT_EVEN_F64(c[0], c[1]) + BT_ODD_F64(c[0], c[1]);
-}
-#undef BT_PAIRS
-#undef BT_EVEN_F32
-#undef BT_ODD_F32
-#undef BT_LOW_PD
-#undef BT_HIGH_PD
-#undef BT_EVEN_F64
-#undef BT_ODD_F64
 #endif
 
 typedef int32_t bt_i32w __attribute__((vector_size(BT_VECTOR)));
