@@ -316,7 +316,11 @@ START_TEST(no_bit_changes)
     ck_assert_int_eq(plain.again, 0);
     /* A loop only holds cuts if a policy asks for cuts, and what each iteration computes from them may be slightly
      * more. */
-    const size_t slack = strstr(case_of(_i), "iterations") || strstr(case_of(_i), "rank") ? plain.bound / 100 : 0;
+    size_t slack = strstr(case_of(_i), "iterations") || strstr(case_of(_i), "rank") ? plain.bound / 100 : 0;
+    /* Policies choose before a device's elementwise steps are joined in chains, which may save a value of the peak
+     * without the policy and none of the peak with it. */
+    if (getenv("BETTY_TEST_BACKEND"))
+        slack += ROWS * WIDTH * sizeof(double);
     for (int p = 0; p < POLICIES; p++) {
         if (!all && (p + _i) % PART)
             continue;
